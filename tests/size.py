@@ -92,7 +92,7 @@ ROOMS = (
     Room("eager",          COMPILER, 1_455,  9.8, "preludes run once; numbers; types"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_978, 11.7, "factors of small matrices; NumPy's options"),
-    Room("lax",            LIBRARY,  5_433, 11.2, "ragged products; complex order"),
+    Room("lax",            LIBRARY,  5_453, 11.2, "ragged products; complex order"),
     Room("random",         LIBRARY,  1_334, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
@@ -174,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_166, "core": 52_053, "all": 89_165}
+BOUNDS = {"compiler": 34_166, "core": 52_073, "all": 89_185}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -166,3 +166,30 @@ def test_a_body_that_leads_back_to_itself_dies(compiled: None) -> None:
         cache.turn()
     gc.collect()
     assert alive() is None
+
+
+XS = tnp.arange(3.0)
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: lax.scan(lambda c: (c, c), 0.0, XS), r"scan calls <lambda> with 2 arguments"),
+        (lambda: lax.fori_loop(0, 3, lambda c: c, 0.0), "fori_loop calls <lambda> with 2"),
+        (lambda: lax.while_loop(lambda: True, lambda c: c, 0), "while_loop cond calls"),
+        (lambda: lax.map(lambda a, b: a, (XS, XS)), "map calls <lambda> with 1 argument\n"),
+        (lambda: lax.cond(True, lambda: 1, lambda: 2, 3), "cond calls <lambda> with 1"),
+        (lambda: lax.switch(0, [lambda: 1], 3), "switch calls <lambda> with 1"),
+        (lambda: lax.switch(0, [lambda: 1, lambda x: x], 3), "switch calls <lambda> with 1"),
+        (lambda: tfn.jit(lambda p: lax.cond(p, lambda: 1, lambda x: x, 3))(True), "cond calls"),
+    ],
+)
+def test_a_function_that_takes_other_arguments_is_refused_in_words(call: Any, text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        call()
+
+
+def test_errors_of_a_function_that_takes_its_arguments_are_its_own() -> None:
+    with pytest.raises(TypeError, match="NoneType") as raised:
+        lax.scan(lambda c, x: (c + None, x), 0.0, XS)
+    assert not isinstance(raised.value, ArgumentError)

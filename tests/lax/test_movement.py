@@ -117,3 +117,9 @@ def test_shapes_in_common() -> None:
 def test_full_of_a_number_is_weak_unless_a_dtype_is_given():
     assert lax.full((2,), 1.0).weak_type and lax.full_like(lax.full((), 1), 2).weak_type
     assert not lax.full((2,), 1.0, "float32").weak_type and not lax.full((2,), True).weak_type
+
+
+def test_axes_that_are_inserted_are_integers():
+    assert lax.expand_dims(np.ones(3), 0).shape == (1, 3)
+    with pytest.raises(ArgumentError, match="expand_dims needs an integer axis"):
+        lax.expand_dims(np.ones(3), 2.5)

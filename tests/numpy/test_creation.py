@@ -256,3 +256,10 @@ def test_kernels_read_shared_memory_at_multiples_of_16_bytes(dtype: str, compile
     assert np.array_equal(shared + shared[::-1], x + x[::-1])
     x[0, 0] = 9
     assert shared[0, 0] == 9
+
+
+def test_ranges_are_lists():
+    assert tnp.asarray(range(1, 7, 2)).tolist() == [1, 3, 5]
+    assert tnp.array([range(2), [3, 4]]).dtype == "int32"
+    assert tnp.array([range(2), tnp.arange(2.0)]).tolist() == [[0, 1], [0, 1]]
+    assert tnp.asarray(range(0)).shape == (0,)

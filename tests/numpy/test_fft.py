@@ -6,7 +6,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.covering import in_turn
-from tfn.errors import ArgumentError, AxisError, DTypeError
+from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 RNG = np.random.default_rng(8)
 COMPLEX = ["fft", "ifft", "fftn", "ifftn"]
@@ -164,3 +164,15 @@ def test_refused():
         tnp.fft.fftn(x, s=(3,), axes=(0, 1))
     with pytest.raises(ArgumentError, match="fftfreq needs n >= 1"):
         tnp.fft.fftfreq(0)
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_the_distance_of_samples_may_be_an_array(name):
+    f, x = getattr(tnp.fft, name), tnp.linspace(0.0, 1.0, 9)
+    want = getattr(np.fft, name)(7, 0.125)
+    for got in (f(7, x[1] - x[0]), tfn.jit(lambda d: f(7, d))(x[1] - x[0])):
+        assert got.dtype == "float32"
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert f(4, tnp.array(2.0), dtype="float16").dtype == "float16"
+    with pytest.raises(ShapeError, match="a scalar as d"):
+        f(7, x)

@@ -98,3 +98,11 @@ def test_coordinates_outside_are_wrapped_clipped_or_refused():
 def test_indices_of_a_dtype():
     np.testing.assert_array_equal(tnp.indices((2, 3), "float32"), np.indices((2, 3)))
     assert all(x.dtype == "int8" for x in tnp.indices((2, 3), "int8", sparse=True))
+
+
+def test_coordinates_of_a_grid_have_one_dtype():
+    lines = tnp.ogrid[0:2, 0:1:3j]
+    assert [x.dtype for x in lines] == ["float32", "float32"]
+    for got, want in zip(lines, np.ogrid[0:2, 0:1:3j], strict=True):
+        close(got, want.astype("float32"))
+    assert [x.dtype for x in tnp.ogrid[0:2, 1:3]] == ["int32", "int32"]

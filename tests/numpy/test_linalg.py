@@ -314,3 +314,9 @@ def test_gradients_of_least_squares():
         change[place] = step
         slope = (loss(a + change, b) - loss(a - change, b)) / (2 * step)
         assert abs(float(slope) - float(got[place])) < 1e-6
+
+
+@pytest.mark.parametrize("compute_uv", [True, False])
+def test_hermitian_matrices_are_square(compute_uv):
+    with pytest.raises(ShapeError, match="svd needs square matrices"):
+        tnp.linalg.svd(tnp.ones((2, 3)), compute_uv=compute_uv, hermitian=True)

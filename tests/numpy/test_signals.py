@@ -88,3 +88,10 @@ def test_correlations():
     ):
         near(tnp.cov(x, **options), np.cov(x, **options))
     near(tnp.cov(x + 1j * x[::-1]), np.cov(x + 1j * x[::-1]))
+
+
+def test_the_period_of_phases_is_a_number():
+    x = tnp.array([0.0, 3.0, 6.0, 9.0]) % 4
+    close(tnp.unwrap(x, period=tnp.array(4.0)), np.unwrap(np.asarray(x), period=4))
+    with pytest.raises(ArgumentError, match="unwrap needs arrays or numbers"):
+        tnp.unwrap(x, period=None)

@@ -14,6 +14,7 @@ from tfn.dtypes import BOOL, INT32, INTEGERS
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax.closed_functions import (
     Returned,
+    called,
     closed,
     perform,
     same_results,
@@ -128,7 +129,7 @@ def switch(
             "the index of switch must be an integer", got=show(i), hint="for a predicate use cond"
         )
     if len(functions) == 1:
-        return _arrays(functions[0](*operands))
+        return _arrays(called("switch", functions[0], *operands))
     last = len(functions) - 1
     if i.owner is None:
         return _run("switch", min(max(int(i), 0), last), functions, operands)
@@ -169,12 +170,12 @@ def _run(
     """The results of the branch of a known index, of the type that those of all branches have."""
     chosen = functions[index]
     if DISABLED[0]:
-        return _arrays(chosen(*operands))
+        return _arrays(called(what, chosen, *operands))
     leaves, _, structure = values("operands", operands)
     types = [ShapeDtypeStruct.of(v) for v in leaves]
     others = [f for i, f in enumerate(functions) if i != index]
     traced = [closed(what, f, types, structure, branch=True) for f in others]
-    results = _arrays(chosen(*operands))
+    results = _arrays(called(what, chosen, *operands))
     found, _, given = values("results", results)
     returned = Returned(given, [ShapeDtypeStruct.of(v) for v in found])
     title = f"{what} ({', '.join(map(name_of, functions))})"

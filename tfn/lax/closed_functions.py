@@ -7,6 +7,7 @@ arguments, unless it captured values of a trace.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -16,7 +17,7 @@ from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import frozen
 from tfn.dtypes import RULES, promote
 from tfn.eager.operands import number_as
-from tfn.errors import DTypeError, ShapeError, TfnError, TreeError
+from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, build, refs, traces
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
@@ -105,6 +106,35 @@ def closed(
     return result
 
 
+def called(what: str, f: Function, *args: Any) -> Any:
+    """The result of a function that a loop or a branch calls.
+
+    Raises:
+        ArgumentError: if the function does not take as many arguments.
+    """
+    try:
+        return f(*args)
+    except TypeError:
+        if _takes(f, len(args)):
+            raise
+    raise ArgumentError(
+        f"{what} calls {name_of(f)} with {len(args)} argument{'s' * (len(args) != 1)}",
+        got=f"{name_of(f)}{inspect.signature(f)}",
+        hint="the body of scan takes a carry and a slice, of fori_loop an index and a carry, of "
+        "while_loop a carry; branches take the operands, and the function of map one slice",
+    )
+
+
+def _takes(f: Function, count: int) -> bool:
+    try:
+        inspect.signature(f).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a function of C that does not say what it takes
+        return True
+    return True
+
+
 def _close(
     what: str,
     f: Function,
@@ -116,7 +146,7 @@ def _close(
     recorded = record(
         what,
         f,
-        lambda xs: f(*tree.unflatten(structure, xs)),
+        lambda xs: called(what, f, *tree.unflatten(structure, xs)),
         types,
         names,
         known=False,

@@ -18,6 +18,7 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import loop_blocks
 from tfn.lax.closed_functions import (
     Closed,
+    called,
     closed,
     perform,
     settle,
@@ -466,7 +467,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
 
     def step(carry: None, x: Any) -> tuple[None, Any]:
-        return None, f(x)
+        return None, called("map", f, x)
 
     a_function("map", "f", f)
     if batch_size is None:

@@ -15,7 +15,7 @@ from tfn._support.validate import integer, integers, of_each_axis, rank, several
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
 from tfn.eager.arrays import weaken
-from tfn.eager.operands import Axes, a_shape, broadcast_shape, one_axis, some_axes
+from tfn.eager.operands import Axes, a_shape, broadcast_shape, listed, one_axis, some_axes
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array as array_of
 from tfn.lax.operand import arrays, expand, literal, scalar, show
@@ -214,7 +214,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
         >>> expand_dims(iota("int32", 3), (0, -1)).shape
         (1, 3, 1)
     """
-    array = array_of(array)
+    array, dimensions = array_of(array), listed(dimensions)
     n = len(array.shape) + len(dimensions)
     places = set(some_axes("expand_dims", tuple(dimensions), n))
     sizes = iter(array.shape)

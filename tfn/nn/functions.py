@@ -246,7 +246,7 @@ def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*a
         1.0
     """
     x = _floating(x)
-    root = jnp.sqrt(jnp.square(x) + b)
+    root = jnp.sqrt(jnp.add(jnp.square(x), b))
     size = jnp.where(x < 0, -x, x)
     return jnp.where(x < 0, b / (2 * (root + size)), (x + root) / 2)
 

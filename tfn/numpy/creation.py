@@ -143,7 +143,7 @@ def array(
             got=f"{type(object).__name__}, copy=False",
             hint="copy=None copies only where it is needed",
         )
-    if isinstance(object, (list, tuple)):
+    if isinstance(object, (list, tuple, range)):
         result = _of_list(object, kind)
     elif isinstance(object, np.ndarray) and copy is False:
         result = runtime.installed().adopt(object)
@@ -220,7 +220,9 @@ def _of_list(listed: Sequence[object], dtype: DType | None) -> Array:
         result: Array = runtime.installed().asarray(_narrow(data, flat, dtype))
         return result
     kind, weak = promote(tuple(dict.fromkeys(map(type_of, values_of("array", *flat)))))
-    parts = [_of_list(v, dtype or kind) if isinstance(v, (list, tuple)) else v for v in listed]
+    parts = [
+        _of_list(v, dtype or kind) if isinstance(v, (list, tuple, range)) else v for v in listed
+    ]
     operands, _, _ = together("array", *parts)
     first = operands[0].shape
     if any(x.shape != first for x in operands):
@@ -232,7 +234,7 @@ def _of_list(listed: Sequence[object], dtype: DType | None) -> Array:
 
 def _flatten(listed: Any) -> Any:
     for v in listed:
-        if isinstance(v, (list, tuple)):
+        if isinstance(v, (list, tuple, range)):
             yield from _flatten(v)
         else:
             yield v

@@ -15,6 +15,7 @@ from tfn._support.validate import (
     integer,
     integers,
     one_of,
+    rank,
     real_number,
     result_type,
     shown,
@@ -558,6 +559,9 @@ def _spectrum(
     size_limit(name, (size,))
     kind = DEFAULTS[float] if dtype is None else canonical(dtype)
     result_type(name, kind, FLOATS, "a floating dtype")
+    if isinstance(d, Array):  # such as x[1] - x[0], whose value may not be known
+        rank(name, d, 0, 0, "as d")
+        return (make(_frequencies, size, positive, float(count), kind) / d).astype(kind)
     if not real_number(name, "d", d):
         raise ArgumentError(
             f"{name} needs a distance of samples that is not 0", got=f"d={d}", hint="d=1.0 counts"

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INTEGERS, DTypeLike
+from tfn.dtypes import INTEGERS, DTypeLike, promote
 from tfn.eager.operands import a_shape, apply, array_of, indices_of, operands_of
 from tfn.errors import ArgumentError, OutOfBoundsError
 from tfn.numpy.concatenation import concatenate, stack
@@ -377,7 +377,10 @@ class Grid:
         if isinstance(index, slice):
             return _line_of(index)
         parts = index if isinstance(index, tuple) else (index,)
-        lines = meshgrid(*map(_line_of, parts), indexing="ij", sparse=self.sparse)
+        lines = [*map(_line_of, parts)]
+        kind, _ = promote(tuple(dict.fromkeys((line.dtype, False) for line in lines)))
+        lines = [line.astype(kind) for line in lines]
+        lines = meshgrid(*lines, indexing="ij", sparse=self.sparse)
         return tuple(lines) if self.sparse else stack(lines)
 
 

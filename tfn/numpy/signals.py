@@ -233,6 +233,7 @@ def unwrap(
         Array([ 0., -1., -2., -3.], dtype=float32)
     """
     x = array_of("unwrap", p)
+    period = period if isinstance(period, (int, float)) else array_of("unwrap", period)
     whole = isinstance(period, int) and x.dtype.kind in "iu"
     x = x if whole else _floats("unwrap", x)
     at = one_axis("unwrap", axis, x.ndim)

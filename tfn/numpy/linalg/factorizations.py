@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
 from tfn.numpy.linalg import eigen, triangular
-from tfn.numpy.linalg.stacks import adjoint
+from tfn.numpy.linalg.stacks import adjoint, matrices
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Inexact, Num
@@ -174,7 +174,8 @@ def svd(
         full_matrices: whether U and V are square, and then have derivatives for square matrices
             only; else they have as many columns as there are values.
         compute_uv: whether U and Vh are returned, and not S alone.
-        hermitian: accepted as in NumPy, and changes nothing.
+        hermitian: whether the matrices, which must be square, are said to be hermitian, which
+            changes nothing else.
 
     Returns:
         A named tuple of the matrices `U`, the real vectors `S` and the matrices `Vh`, or S alone;
@@ -182,13 +183,14 @@ def svd(
 
     Raises:
         GradientError: for derivatives of square U or V of a matrix that is not square.
-        ShapeError: if there are fewer than two axes.
+        ShapeError: if there are fewer than two axes, or `hermitian` matrices are not square.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> svd(tnp.array([[0.0, 2.0], [3.0, 0.0]])).S.tolist()
         [3.0, 2.0]
     """
+    a = matrices("svd", a, square=hermitian)
     if not compute_uv:
         return eigen.svdvals(a)
     return SVDResult(*eigen.svd(a, full_matrices=full_matrices))

@@ -172,7 +172,7 @@ def sem(
     """
     one_of("sem", "nan_policy", nan_policy, ("propagate", "omit"))
     x = operands.array_of("sem", a)
-    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, operands.one_axis("sem", axis, x.ndim))
     if nan_policy == "omit":
         spread = jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims)
         count = (~jnp.isnan(x)).sum(axis, keepdims=keepdims).astype(spread.dtype)
