@@ -125,8 +125,8 @@ def recorded(program: Program, constants: Sequence[int], shared: Mapping[int, in
         {"text": bound(text, places), "writes": list(bindings(text, places).values())}
         for text, places in recorder.shaders
     ]
-    shared = max((shared_bytes(text) for text, _ in recorder.shaders), default=0)
-    record = {"memories": list(found.memories), "shared": shared}
+    most = max((shared_bytes(text) for text, _ in recorder.shaders), default=0)
+    record = {"memories": list(found.memories), "shared": most}
     return record | {"shaders": shaders, "commands": steps}, found
 
 
