@@ -137,7 +137,7 @@ typedef struct {name}_state {{
 
 
 def words(signature: Signature) -> str:
-    """Who writes a state."""
+    """A sentence on what writes a state."""
     return f"""\
      {signature.name}_init writes it as it is before the first call; a step replaces it, and leaves
      it as it was if it refuses the call.  Two calls may not share it.

@@ -34,7 +34,6 @@ from tfn.extend import (
     requested,
     source_lines,
 )
-from tfn.lower import small
 
 SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm", "js": ".js", "html": ".html"}
 """Kinds of files, and the suffixes of their names."""
@@ -165,7 +164,7 @@ def export(
     if is_small and language is C:
         language = C_SMALL
     else:
-        language = replace(language, passes=small.SMALL if is_small else passes_of(target))
+        language = replace(language, passes=C_SMALL.passes if is_small else passes_of(target))
     name = identifier(name or path.stem)
     measured: Figures | None = None
     try:

@@ -296,7 +296,8 @@ def described(
     pairs = {o: x.at for o, x in enumerate(request.carried) if x.at is not None}
     own = in_place_outputs(program, list(pairs.values()), pairs)
     state, arena_bytes = kept(program, request.carried, own)
-    of_state = {x.at: kept.field for x, kept in zip(request.carried, state, strict=True)}
+    pairs_of_state = zip(request.carried, state, strict=True)
+    of_state = {x.at: kept.field for x, kept in pairs_of_state if x.at is not None}
     passed = [
         i for i in range(len(program.inputs)) if i not in request.values and i not in of_state
     ]
@@ -315,7 +316,7 @@ def described(
     first = len(state)
     shared = {output - first: name for output, name in shared.items()}
     outputs = named(request.results[first:], program.outputs[first:], input_names, shared)
-    known = {**fields, **of_state, **request.values}
+    known: dict[int, Field | bytes] = {**fields, **of_state, **request.values}
     signature = Signature(
         name, inputs, outputs, request.constants, arena_bytes, threads, target, state
     )

@@ -173,7 +173,7 @@ def _results(
     views: Sequence[dict[UOp, str]],
     rows: Mapping[Op, Callable[[CWriter, UOp], None]],
 ) -> None:
-    """What follows the sums, in a loop over the block; what it needs from before is made again."""
+    """The steps after the sums, in a loop over the block, with what they need from before."""
     loop = items[block.begin]
     tail, before = items[block.after : block.end], items[block.begin + 1 : block.sums]
     needed = _read(tail, before)

@@ -82,7 +82,7 @@ def _product(loop: UOp, block: Sequence[UOp], end: UOp, at: int) -> Product | No
 
 
 def _operand(u: UOp, loop: UOp, inner: AbstractSet[UOp]) -> Operand | None:
-    """What a factor reads, if it is a run of bytes along the loop."""
+    """The run of bytes along the loop that a factor reads; None if it is no such."""
     if u.op is not Op.CAST or u.dtype != INT32 or u.shape or u.src[0].dtype.name != "int8":
         return None
     u, gate, filling = u.src[0], None, 0

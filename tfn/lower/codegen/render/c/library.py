@@ -48,7 +48,7 @@ RISCV = ("__ashldi3", "__lshrdi3", "__ashrdi3")
 
 
 def definitions(triple: str, text: str) -> str:
-    """What a text needs on the processors of a target beside its own functions."""
+    """The functions that a text needs on the processors of a target beside its own."""
     is_arm = triple.startswith("thumbv6m")
     if not is_arm and not triple.startswith(("thumb", "riscv32")):
         return ""
