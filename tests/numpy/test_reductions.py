@@ -242,3 +242,10 @@ def test_a_mask_is_of_booleans():
     """As NumPy, which casts none to booleans."""
     with pytest.raises(DTypeError, match="sum needs booleans as where"):
         tnp.sum(tnp.ones(3), where=1.0)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_initial_values_of_complex_numbers_are_combined_by_the_operation(name):
+    x = np.array([[1 + 2j, -3j], [0.5, 2 - 1j]])
+    want = getattr(np, name)(x, axis=1, initial=0.5)
+    np.testing.assert_allclose(getattr(tnp, name)(x, axis=1, initial=0.5), want, rtol=1e-15)

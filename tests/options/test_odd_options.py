@@ -19,7 +19,6 @@ from hypothesis import settings
 
 import tfn
 import tfn.numpy as tnp
-from tests.covering import in_turn
 from tests.numpy.rows import leaves, near, wide
 from tests.options.calls import Call, calls, find, keywords, missing
 from tests.options.recorded import RECORD, read
@@ -30,7 +29,7 @@ from tfn.errors import TfnError
 pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, of the reference
 
 JAX = json.loads(RECORD.read_text())
-ROWS = in_turn(3, [(table, name) for table in TABLES for name in table.rows])
+ROWS = [(table, name) for table in TABLES for name in table.rows]
 REFUSED = (TypeError, ValueError, IndexError, ZeroDivisionError, np.linalg.LinAlgError)
 
 

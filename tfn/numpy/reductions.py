@@ -95,7 +95,10 @@ def _reduce(x: UOp, *rest: Any) -> UOp:
     if mask is not None:
         x = choose(mask, x, full_like(x, build.identity(op, dtype)))
     out = reduced(x, op, axes, keepdims)
-    return extreme(op, out, fit(extra[0], dtype, out.shape)) if has_initial else out
+    if not has_initial:
+        return out
+    start = fit(extra[0], dtype, out.shape)
+    return extreme(op, out, start) if op in (Op.MAX, Op.MIN) else UOp(op, (out, start))
 
 
 def reduced(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
