@@ -80,6 +80,7 @@ def losses(name: str, kinds: Sequence[str], rate: float, steps: int) -> dict[str
     module, inputs = made(name)
     found = {}
     for kind in kinds:
+        torch._dynamo.reset()
         own, given = copy.deepcopy(module), list(inputs)
         if kind == "double":
             own = own.double()

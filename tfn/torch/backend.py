@@ -156,7 +156,8 @@ class _Compiled:
             None if order is None else [order.index(i) for i in range(len(order))]
             for order in self.orders
         ]
-        self.last_first = list(zip(self.made, back))[::-1]
+        are_tensors = [isinstance(n.meta["val"], tensor_type) for n in self.made]
+        self.last_first = list(zip(self.made, back, are_tensors))[::-1]
         self.random = draws(module, OPS)
         self.programs: dict[tuple[Any, ...], Jitted[..., Any]] = {}
 
@@ -199,9 +200,11 @@ class _Compiled:
         results = list(program(*arrays))
         del arrays
         made: dict[Any, Any] = {}
-        for node, back in self.last_first:
+        for node, back, is_tensor in self.last_first:
             value = results.pop()
-            made[node] = tensor(value, back) if type(value) is Array else value
+            if type(value) is Array:  # numbers of a graph are arrays, too, once it is compiled
+                value = tensor(value, back) if is_tensor else value.item()
+            made[node] = value
         return made
 
     def _program(self, sizes: tuple[Any, ...]) -> Jitted[..., Any]:

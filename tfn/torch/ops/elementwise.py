@@ -218,7 +218,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "polar": lambda r, angle: lax.complex(r * jnp.cos(angle), r * jnp.sin(angle)),
     "view_as_real": lambda x: jnp.stack([x.real, x.imag], -1),
     "view_as_complex": lambda x: lax.complex(x[..., 0], x[..., 1]),
-    "add": add, "sub": sub, "mul": mul, "div": div, "floor_divide": floor_divide,
+    "add": add, "sub": sub, "mul": mul, "div": div, "true_divide": div, "floor_divide": floor_divide,
     "remainder": remainder, "pow": pow, "clamp": clamp, "hardtanh": hardtanh, "round": round,
     "clamp_min": lambda x, low: clamp(x, low), "clamp_max": lambda x, high: clamp(x, None, high),
     "leaky_relu": leaky_relu, "elu": elu, "gelu": gelu, "where": where,
