@@ -105,7 +105,7 @@ ROOMS = (
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
     Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
-    Room("torch",          FRONTEND, 2_438, 12.7, "ATen, linear algebra too: a function for each"),
+    Room("torch",          FRONTEND, 2_439, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
