@@ -8,6 +8,7 @@ Files in reading order:
     writer      the text of a kernel as it grows
     kernel      a kernel's instructions as a C function, one row per op
     loops       variables of accumulators around loops
+    dots        rows of products of bytes
     access      rows of loads and stores
     values      rows of arithmetic, comparisons, divisions and casts
     driver      the function that runs a program's kernels
