@@ -9,6 +9,7 @@ Files in reading order:
     kernel      a kernel's instructions as a C function, one row per op
     loops       variables of accumulators around loops
     dots        rows of products of bytes
+    blocks      blocks of four results, of which loads are shared
     access      rows of loads and stores
     values      rows of arithmetic, comparisons, divisions and casts
     driver      the function that runs a program's kernels
@@ -20,5 +21,6 @@ Files in reading order:
     lanes       words that make vectors, shuffle them and take them apart
     memory      words that load and store vectors
     division    quotients where a processor has none
+    library     functions that compilers of small processors call
     intrinsics  words for which a processor has an instruction
 """
