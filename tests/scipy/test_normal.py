@@ -44,7 +44,7 @@ def test_derivatives_far_out_do_not_cancel():
 
 
 @pytest.mark.parametrize(
-    "name", ["exp1", "expi", "sici", "fresnel", "entr", "ndtri", "i0", "gamma", "multigammaln"]
+    "name", ["exp1", "expi", "sici", "fresnel", "entr", "ndtri", "i0", "multigammaln"]
 )
 def test_complex_numbers_are_refused_where_formulas_are_of_real_ones(name):
     more = (2,) if name == "multigammaln" else ()
