@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tfn
+from tests.exporting.boards import needs_boards
 from tfn.exporting.compilers import built, stack_bytes
 
 
@@ -17,3 +18,12 @@ def test_code_that_does_not_compile_and_other_targets_have_no_figures() -> None:
 
     assert built("made", "this is not C", "", MICROCONTROLLERS["cortex-m4"]) is None
     assert built("made", "", "", tfn.extend.host()) is None
+
+
+@needs_boards
+def test_weak_functions_in_place_of_a_library_count_as_code() -> None:
+    from tfn.exporting.microcontrollers import MICROCONTROLLERS
+
+    text = "__attribute__((weak)) int both(int a) { return a * 3; }"
+    made = built("made", text, "", MICROCONTROLLERS["cortex-m0+"])
+    assert made is not None and made.code_bytes == made.functions["both"] > 0

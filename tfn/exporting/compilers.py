@@ -54,7 +54,7 @@ def built(name: str, text: str, header: str, target: Target) -> Built | None:
         version = (_output([tool, "-dumpfullversion"], folder) or "").strip()
         usage = (Path(folder) / f"{name}.su").read_text()
     functions: dict[str, int] = {}
-    for size, symbol in re.findall(r"^[0-9a-f]+ ([0-9a-f]+) [tT] (\S+)$", sizes, re.MULTILINE):
+    for size, symbol in re.findall(r"^[0-9a-f]+ ([0-9a-f]+) [tTW] (\S+)$", sizes, re.MULTILINE):
         whole = symbol.partition(".")[0]
         functions[whole] = functions.get(whole, 0) + int(size, 16)
     return Built(
