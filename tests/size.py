@@ -89,7 +89,7 @@ ROOMS = (
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_288,  8.9, "as measured"),
     Room("hw/cpu",         COMPILER, 1_767,  9.2, "library calls move with their operands"),
-    Room("eager",          COMPILER, 1_455,  9.8, "preludes run once; numbers; types"),
+    Room("eager",          COMPILER, 1_494,  9.8, "preludes run once; constants by NumPy"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_978, 11.7, "factors of small matrices; NumPy's options"),
     Room("lax",            LIBRARY,  5_453, 11.2, "ragged products; complex order"),
@@ -174,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_166, "core": 52_073, "all": 89_187}
+BOUNDS = {"compiler": 34_205, "core": 52_112, "all": 89_226}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -10,6 +10,7 @@ Files in reading order:
     program_cache  lowered programs on disk
     loading   programs: lowered, compiled and loaded once
     conversion  Arrays from NumPy arrays and numbers, and back
+    constants operations on arrays that a trace captures, by NumPy
     run       ops and programs executed: the runtime that the language asks
     placement programs where their arguments are: over the devices of a mesh, or on one of them
     stacks    the buffer of a divided array: the stack of its parts

@@ -39,7 +39,7 @@ from tfn.dtypes import (
     promote,
     with_weakness,
 )
-from tfn.eager import operators
+from tfn.eager import constants, operators
 from tfn.eager.arrays import concrete, weaken
 from tfn.errors import (
     ArgumentError,
@@ -96,6 +96,9 @@ def apply(
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
         keeps = runtime.installed().check_layouts(jaxpr, key[3])
+        known = constants.computed(jaxpr, operands)
+        if known is not None:
+            return weaken(known[0], weak)
     result = weaken(runtime.installed().call(jaxpr, operands)[0], weak)
     if enter is None and keeps:
         takes, given = range(len(operands)), [None] * len(operands)

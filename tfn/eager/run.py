@@ -21,7 +21,7 @@ from tfn._support import events
 from tfn._support.cache import Cache
 from tfn.array import Array
 from tfn.config import config
-from tfn.eager import nans, operators, platforms
+from tfn.eager import constants, nans, operators, platforms
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
 from tfn.eager.conversion import adopt as adopt
@@ -233,6 +233,10 @@ def execute(op: Op, arg: object, operands: Sequence[Array], weak: bool = False) 
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
         keeps = check_layouts(jaxpr, key[3])
+        known = constants.computed(jaxpr, operands)
+        if known is not None:
+            results = list(map(weaken, known, repeat(weak)))
+            return results if op in SEVERAL else results[0]
     results = list(map(weaken, call(jaxpr, operands, name=op.value), repeat(weak)))
     if enter is None and keeps:
         takes, gives = range(len(operands)), range(len(results))
