@@ -43,8 +43,17 @@ def test_a_copy_of_a_captured_array_becomes_a_parameter() -> None:
         (PRODUCT.src[0].src[1].src[0], 1),
         (barrier(X + 1.0, 0), 1),
         (barrier(PRODUCT + 1.0, 2, COPY), 1),
+        (COPY, 1),
+        (build.reshape(COPY, (3, 8)), 1),
     ],
-    ids=["no array is captured", "nothing is stored", "an argument", "another kernel waits for it"],
+    ids=[
+        "no array is captured",
+        "nothing is stored",
+        "an argument",
+        "another kernel waits for it",
+        "a result",
+        "a result in another shape",
+    ],
 )
 def test_what_stays(output: UOp, first: int) -> None:
     function = jaxpr([output]).function

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tfn.lower.fuse.analysis import output_in_memory
 from tfn.lower.graph.constants import taking
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
@@ -59,4 +60,5 @@ def _early(function: UOp, first: int) -> set[UOp]:
             size_bytes += node.size * node.dtype.itemsize if reads[node] else 0
             if reads[node] and size_bytes <= MAX_PRELUDE_BYTES:
                 early.add(node)
-    return early
+    # A result is new memory in each call: what it is the memory of stays a kernel.
+    return early - set(map(output_in_memory, function.src))
