@@ -103,7 +103,7 @@ ROOMS = (
     Room("webgpu",         FRONTEND,   775, 11.0, "the GPUs of all makers; devices that are lost"),
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
-    Room("onnx",           FRONTEND, 4_900, 12.2, "functions both ways for each operation"),
+    Room("onnx",           FRONTEND, 4_902, 12.2, "functions both ways; numbers of one byte"),
     Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
     Room("torch",          FRONTEND, 2_439, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),

@@ -28,6 +28,7 @@ def test_integers_of_64_bits_come_back(n: int) -> None:
 def test_repeated_numbers_are_packed_or_apart() -> None:
     packed = _encoded(300) + _encoded(-2)
     assert parsed(b"\x10\x01\x12" + _encoded(len(packed)) + packed)["xs"] == [1, 300, -2]
+    assert parsed(b"\x12\x03\x00\x01\x7f")["xs"] == [0, 1, 127]
     doubles = np.array([1.5, -2.0]).tobytes()
     assert parsed(b"\x1a\x10" + doubles)["d"] == [1.5, -2.0]
 

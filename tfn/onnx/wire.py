@@ -175,6 +175,8 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     """An unsigned number of 64 bits, 7 to a byte, and the place behind it."""
+    if at < len(data) and data[at] < 128:  # one byte: most numbers
+        return data[at], at + 1
     value = 0
     for i, byte in enumerate(data[at : at + VARINT_BYTES_LIMIT]):
         value |= (byte & 127) << 7 * i
@@ -198,7 +200,7 @@ def _scalars(value: Any, wire: int, name: str, kind: str) -> list[Any]:
         if wire == VARINT:
             return [_signed(value)]
         if wire == BYTES:
-            return list(_integers(value))
+            return [*value] if bytes(value).isascii() else [*_integers(value)]
     size, code, own = (4, "f", FIXED_32) if kind == "float" else (8, "d", FIXED_64)
     if kind != "int" and wire == own:
         return list(struct.unpack(f"<{code}", value))
