@@ -140,7 +140,14 @@ def row(name: str, target: str, flags: list[str]) -> str:
     call = lambda network, x: network(x)
     with tempfile.TemporaryDirectory() as folder:
         made = on_board(
-            call, network, x, folder=Path(folder), target=target, flags=flags, embed=(0,)
+            call,
+            network,
+            x,
+            folder=Path(folder),
+            target=target,
+            flags=flags,
+            embed=(0,),
+            at_all_levels=True,
         )
     same = np.array_equal(made.outputs[0], np.asarray(tfn.jit(call)(network, x)))
     found = made.exported.figures

@@ -97,7 +97,7 @@ ROOMS = (
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
     Room("grids",          ANNEX,    4_850, 11.0, "grids without numbers of 64 bits"),
-    Room("C renderer",     ANNEX,    1_382,  9.4, "divisions for processors that have none; loops"),
+    Room("C renderer",     ANNEX,    1_388,  9.4, "divisions in software; copies in place"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
     Room("webgpu",         FRONTEND,   775, 11.0, "the GPUs of all makers; devices that are lost"),
@@ -109,7 +109,7 @@ ROOMS = (
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_756,  9.4, "pages; microcontrollers; states that are kept"),
+    Room("exporting",      ANNEX,    2_778,  9.4, "pages; stacks by graphs of calls; headers"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   285,  9.7, "functions in browsers; pages in one file"),
     Room("microcontrollers", FRONTEND, 850,  9.6, "figures; states; products of bytes"),
@@ -174,7 +174,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_205, "core": 52_112, "all": 89_226}
+BOUNDS = {"compiler": 34_205, "core": 52_112, "all": 89_254}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

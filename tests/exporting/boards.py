@@ -12,12 +12,14 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import tfn
 from tests.exporting.building import WARNINGS, Arrays, split
+from tfn.exporting import compilers
 from tfn.extend import frozen
 
 GCC = "arm-none-eabi-gcc"
@@ -173,11 +175,18 @@ def on_board(
     folder: Path,
     target: str,
     flags: Sequence[str] = ("-Os",),
+    libraries: Sequence[str] = (),
+    at_all_levels: bool = False,
     **options: Any,
 ) -> Measured:
-    """A call of an exported function on the board of a core."""
+    """A call of an exported function on the board of a core.
+
+    Its stack is stated for the level of optimization in `flags`, which takes less time than all.
+    """
     board = BOARDS[target]
-    exported = tfn.export(function, *args, path=folder / "made.c", target=target, **options)
+    levels = dict.fromkeys(("-Os", *(flag for flag in flags if flag.startswith("-O"))))
+    with patch.object(compilers, "LEVELS", compilers.LEVELS if at_all_levels else tuple(levels)):
+        exported = tfn.export(function, *args, path=folder / "made.c", target=target, **options)
     signature, embedded = exported.signature, set(options.get("embed", ()))
     assert all(isinstance(at, int) for at in embedded)
     embedded |= {options["carry"]} if "carry" in options else set()
@@ -197,7 +206,7 @@ def on_board(
     (folder / "board.ld").write_text(script)
     build = [GCC, *board.flags, *flags, "-mthumb", "-ffreestanding", "-ffp-contract=off", *WARNINGS]
     _run([*build, "-c", "made.c"], folder)
-    link = ["-O1", "made.o", "main.c", "-nostdlib", "-T", "board.ld", "-o", "made.elf"]
+    link = ["-O1", "made.o", "main.c", "-nostdlib", "-T", "board.ld", *libraries, "-o", "made.elf"]
     _run([*build, *link], folder)
     machine = ["qemu-system-arm", "-M", board.machine, "-display", "none", "-monitor", "none"]
     how = [

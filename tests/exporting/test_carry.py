@@ -76,6 +76,12 @@ def delays(state: Any, x: Any) -> Any:
     return (x, b, a, fixed, x * 2 + fixed, line, empty), (now, line.sum(0), a)
 
 
+def line(state: Any, frame: Any) -> Any:
+    """A ring of 16,000 bytes, of which a frame is replaced."""
+    ring = lax.dynamic_update_slice(state["ring"], frame, (state["at"],))
+    return {"ring": ring, "at": (state["at"] + 160) % 16000}, frame.astype("int32").sum()
+
+
 def ints(*shape: int) -> Any:
     return rng.integers(-99, 99, shape).astype("int8")
 
@@ -161,6 +167,18 @@ def test_what_can_be_made_in_place_needs_no_arena(tmp_path: Path) -> None:
     made = tfn.export(push, ring, ints(16), path=tmp_path / "f.c", carry=0, target="cortex-m4")
     assert made.signature.arena_bytes < 256
     assert [x.field.size_bytes for x in made.signature.state] == [16_000, 4]
+
+
+@needs_boards
+def test_what_is_in_place_is_not_copied(tmp_path: Path) -> None:
+    state, frame = {"ring": ints(16_000), "at": np.int32(320)}, ints(160)
+    made = on_board(line, state, frame, folder=tmp_path, target="cortex-m4", carry=0)
+    after, total = tfn.jit(line)(tfn.jit(line)(state, frame)[0], frame)
+    for got, want in zip(made.outputs, [total, after["at"], after["ring"]], strict=True):
+        same_bits(got, want)
+    assert made.instructions < 4_000
+    (copy,) = [x for x in made.exported.figures.layers if x.operations == "copy"]
+    assert (copy.runs, copy.cycles) == (0, 0)
 
 
 @needs_cc

@@ -61,7 +61,8 @@ def test_layers_have_names_products_weights_and_bytes(tmp_path: Path) -> None:
     assert made.figures.cycles is not None and made.figures.cycles > made.figures.multiply_adds
     table, header = str(made), made.files[1].read_text()
     assert "layers[2]" in table and "layers[2]" in header
-    assert f"#define M_STACK_BYTES {made.figures.stack_bytes}\n" in header
+    assert f"#define M_STACK_BYTES {made.figures.stack_bytes}\n#else" in header
+    assert f"#define M_STACK_BYTES {made.figures.plain_stack_bytes}\n#endif" in header
 
 
 def test_only_programs_for_size_have_figures(tmp_path: Path) -> None:
@@ -115,6 +116,47 @@ def test_calls_have_the_bits_of_the_cpu_and_stay_within_the_stated_stack(
     assert made.exported.figures.compiler.startswith("arm-none-eabi-gcc")
     assert 0 < made.stack_bytes <= made.exported.figures.stack_bytes
     assert abs(made.code_bytes - made.exported.figures.code_bytes) < 64
+
+
+def floats(x: Any, w: Any) -> tuple[Any, ...]:
+    """With functions of a library, where a core has no FPU."""
+    return jnp.tanh(x @ w), jnp.cumsum(x, 0), x.astype("float64") * 3 / 7
+
+
+MATRIX = np.random.default_rng(1).standard_normal((6, 6)).astype("float32")
+CALLS.append((floats, (MATRIX, MATRIX), ()))
+
+
+@needs_boards
+@pytest.mark.parametrize(
+    "call, target, level",
+    in_turn(
+        12,
+        [
+            (call, target, level)
+            for level in ("-O3", "-O2", "-O1", "-Og", "-O0")
+            for target in ("cortex-m4", "cortex-m0+", "cortex-m55")
+            for call in range(len(CALLS))
+        ],
+    ),
+)
+def test_the_stated_stack_holds_at_every_level_of_optimization(
+    call: int, target: str, level: str, tmp_path: Path
+) -> None:
+    function, args, embed = CALLS[call]
+    made = on_board(
+        function,
+        *args,
+        folder=tmp_path,
+        target=target,
+        flags=(level,),
+        libraries=("-lgcc",),
+        embed=embed,
+    )
+    stated = made.exported.figures
+    bound = stated.plain_stack_bytes if level == "-O0" else stated.stack_bytes
+    assert 0 < made.stack_bytes <= bound
+    assert stated.stack_bytes <= stated.plain_stack_bytes
 
 
 @needs_boards

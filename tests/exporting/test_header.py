@@ -44,6 +44,32 @@ def test_c_and_cpp_take_it(language: str, tmp_path: Path) -> None:
     assert not done.returncode, done.stderr
 
 
+def test_files_of_one_stem_have_headers_of_their_own(tmp_path: Path) -> None:
+    """The first has NAME.h, as it has alone; made again, each has the header that it had."""
+    x = tfn.ShapeDtypeStruct((4,), "float32")
+    names = ["f.so", "f.c", "f.wasm", "f.o"]
+    for _ in range(2):
+        made = [tfn.export(tnp.sin, x, path=tmp_path / name) for name in names]
+        heads = [[file.name for file in one.files] for one in made]
+        assert heads == [["f.so", "f.h"], *([name, f"{name}.h"] for name in names[1:])]
+        for one in made:
+            head = one.files[1].read_text()
+            assert f"exported by tfn as {one.files[0].name}." in head.splitlines()[0]
+            assert f"F_PROGRAM {one.signature.program:#010x}u" in head
+    assert '#include "f.c.h"' in (tmp_path / "f.c").read_text()
+
+
+def test_files_of_one_name_have_headers_of_their_own(tmp_path: Path) -> None:
+    """And a header whose file is no longer there belongs to nobody."""
+    x = tfn.ShapeDtypeStruct((4,), "float32")
+    for name, head in (("one.c", "f.h"), ("two.c", "two.c.h")):
+        made = tfn.export(tnp.sin, x, path=tmp_path / name, name="f")
+        assert made.files[1].name == head
+        assert f'#include "{head}"' in made.files[0].read_text()
+    (tmp_path / "one.c").unlink()
+    assert tfn.export(tnp.sin, x, path=tmp_path / "two.c", name="f").files[1].name == "f.h"
+
+
 def test_types() -> None:
     kinds = ("bool", "int8", "uint64", "float32", "complex128", "bfloat16")
     found = [c_type(tnp.zeros(1, kind).dtype) for kind in kinds]

@@ -1,22 +1,30 @@
 """Compilers of microcontrollers: what they make of a program, where they are installed.
 
-The program is compiled for size in a temporary folder, and looked at: bytes of code by function,
-and frames of the stack.
+The program is compiled in a temporary folder, and looked at: bytes of code by function for size,
+and at each level of optimization the deepest stack by the graph of calls, with each FPU.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 from tfn.exporting.microcontrollers import core_of
 from tfn.extend import Target, frozen
 
-OPTIONS = ("-Os", "-std=c99", "-ffreestanding", "-ffp-contract=off", "-fstack-usage")
+OPTIONS = ("-std=c99", "-ffreestanding", "-ffp-contract=off", "-fcallgraph-info=su", "-c", "made.c")
+LEVELS = ("-Os", "-Og", "-O1", "-O2", "-O3", "-O0")
+"""Levels of optimization: code is counted at the first; the last is none."""
+LIBRARY_BYTES = 128
+"""More than any function of libgcc takes, with those that it calls: for floats without an FPU."""
 SECONDS = 120
 """The most that a compiler may take."""
 
@@ -28,46 +36,66 @@ class Built:
     Attributes:
         functions: bytes of code by name; parts that a compiler cuts off count for their function.
         code_bytes: of all functions and what they need besides the constants.
-        stack_bytes: of the deepest call.
+        stack_bytes: of the deepest call at any level of optimization.
+        plain_stack_bytes: the same without optimization.
         compiler: its name and version.
     """
 
     functions: Mapping[str, int]
     code_bytes: int
     stack_bytes: int
+    plain_stack_bytes: int
     compiler: str
 
 
-def built(name: str, text: str, header: str, target: Target) -> Built | None:
+def built(text: str, target: Target) -> Built | None:
     """The program compiled for its core; None if there is no compiler, or it does not know it."""
     core = core_of(target)
     tool = shutil.which(f"{core.tools}gcc") if core else None
     if core is None or tool is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / f"{name}.c").write_text(text)
-        (Path(folder) / f"{name}.h").write_text(header)
-        command = [tool, *core.flags, *OPTIONS, "-c", f"{name}.c", "-o", f"{name}.o"]
-        if _output(command, folder) is None:
+        (Path(folder) / "made.c").write_text(text)
+
+        def compiled(to: int, level: str, unit: tuple[str, ...]) -> int | None:
+            command = [tool, *core.flags, *unit, level, *OPTIONS, "-o", f"{to}.o"]
+            if _output(command, folder) is None:
+                return None
+            return stack_bytes((Path(folder) / f"{to}.ci").read_text())
+
+        ways = list(product(LEVELS, dict.fromkeys(((), core.other))))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            stacks = list(pool.map(compiled, range(len(ways)), *zip(*ways, strict=True)))
+        if stacks[0] is None:
             return None
-        sizes = _output([f"{core.tools}nm", "-S", f"{name}.o"], folder) or ""
+        sizes = _output([f"{core.tools}nm", "-S", "0.o"], folder) or ""
         version = (_output([tool, "-dumpfullversion"], folder) or "").strip()
-        usage = (Path(folder) / f"{name}.su").read_text()
     functions: dict[str, int] = {}
     for size, symbol in re.findall(r"^[0-9a-f]+ ([0-9a-f]+) [tTW] (\S+)$", sizes, re.MULTILINE):
         whole = symbol.partition(".")[0]
         functions[whole] = functions.get(whole, 0) + int(size, 16)
-    return Built(
-        functions, sum(functions.values()), stack_bytes(usage), f"{Path(tool).name} {version} -Os"
-    )
+    found = [(x, level) for (level, _), x in zip(ways, stacks, strict=True) if x is not None]
+    optimized = max(x for x, level in found if level != "-O0")
+    compiler = f"{Path(tool).name} {version}"
+    return Built(functions, sum(functions.values()), optimized, max(found)[0], compiler)
 
 
-def stack_bytes(usage: str) -> int:
-    """The deepest stack by a file of `-fstack-usage`: one kernel at a time, and all others."""
-    rows = re.findall(r"^[^\t]*:([\w.]+)\t(\d+)\t", usage, re.MULTILINE)
-    frames = [(name.partition(".")[0], int(size)) for name, size in rows]
-    kernels = [size for name, size in frames if re.fullmatch(r"k[0-9a-f]{20}", name)]
-    return max(kernels, default=0) + sum(size for _, size in frames) - sum(kernels)
+_NODE = re.compile(r'^node: \{ title: "([^"]*)" label: "[^"]*?(?:\\n(\d+) bytes[^"]*)?"', re.M)
+_EDGE = re.compile(r'^edge: \{ sourcename: "([^"]*)" targetname: "([^"]*)"', re.M)
+
+
+def stack_bytes(graph: str) -> int:
+    """The deepest stack by a file of `-fcallgraph-info=su`; no function calls itself."""
+    frames = {name: int(size or LIBRARY_BYTES) for name, size in _NODE.findall(graph)}
+    callees: dict[str, set[str]] = {}
+    for caller, callee in _EDGE.findall(graph):
+        callees.setdefault(caller, set()).add(callee)
+
+    @cache
+    def depth(name: str) -> int:
+        return frames[name] + max(map(depth, callees.get(name, ())), default=0)
+
+    return max(map(depth, frames), default=0)
 
 
 def _output(command: list[str], folder: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting import page
 from tfn.exporting.figures import Figures, figures
-from tfn.exporting.header import header
+from tfn.exporting.header import header, header_path
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
 from tfn.exporting.programs import ALONE, ALONE_ON, C_SMALL, C_TOGETHER, C, binary, closed, compiled
 from tfn.exporting.signature import Signature, identifier
@@ -78,7 +78,8 @@ def export(
     Args:
         function: jitted or not.
         args, kwargs: example arguments; a `ShapeDtypeStruct` may stand for an array.
-        path: of the file to write; the header is written beside it.
+        path: of the file to write.  The header is written beside it, as NAME.h; if that is the
+            header of another file, as the name of the file and .h: model.so.h beside model.h.
         kind: c, obj, so, wasm, js or html: source, object, shared library, WebAssembly, a module
             for pages, on WebGPU, or a page in one file.  If "", the suffix of the path decides.
         name: of the function; if "", that of the file.
@@ -175,12 +176,13 @@ def export(
             else:
                 request = replace(request, donated=None)
                 made = compiled(request, target, language, name, unproved, threads)
-                signature, head = made.signature, path.with_name(f"{name}.h")
-                files, done = {path.with_suffix(SUFFIXES[kind]): binary(kind, made)}, []
+                signature, file = made.signature, path.with_suffix(SUFFIXES[kind])
+                head = header_path(file, name)
+                files, done = {file: binary(kind, made, head.name)}, []
                 if has_figures:
-                    texts = next(iter(files.values())).decode(), header(signature)
+                    texts = files[file].decode(), header(signature, file.name)
                     measured = figures(signature, made.program, made.places, language, *texts)
-                files[head] = header(signature, measured).encode()
+                files[head] = header(signature, file.name, measured).encode()
         with ExitStack() as stack:  # none is replaced before all are written
             for file, data in files.items():
                 stack.enter_context(replacing(file)).write(data)

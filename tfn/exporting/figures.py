@@ -75,7 +75,8 @@ class Figures:
         arena_bytes: size of the working memory.
         constant_bytes: of weights and tables.
         code_bytes: of all functions; None without a compiler.
-        stack_bytes: the most that a call needs.
+        stack_bytes: the most that a call needs, compiled at any level of optimization.
+        plain_stack_bytes: the same without optimization.
         compiler: that code and stack were measured with; "" if there is none.
     """
 
@@ -84,6 +85,7 @@ class Figures:
     constant_bytes: int
     code_bytes: int | None
     stack_bytes: int
+    plain_stack_bytes: int
     compiler: str
 
     @property
@@ -120,7 +122,10 @@ class Figures:
             for row in rows
         ]
         how = f"measured with {self.compiler}" if self.compiler else "counted from the text"
-        return "\n".join([*lines, f"stack: {self.stack_bytes:,} bytes at most, {how}"])
+        stack = (
+            f"{self.stack_bytes:,} bytes at most, {self.plain_stack_bytes:,} without optimization"
+        )
+        return "\n".join([*lines, f"stack: {stack}, {how}"])
 
 
 def _short(text: str) -> str:
@@ -139,15 +144,18 @@ def figures(
     text: str,
     header: str,
 ) -> Figures:
-    """The figures of a program that has been written as `text` and `header`."""
+    """The figures of a program that has been written as `text`, which includes `header`."""
     target = signature.target
-    compiled = built(signature.name, text, header, target)
+    counted = _stack_of_text(text)
+    compiled = built(header + text.partition("\n")[2], target)
     known, core = by_source(program, target, language.passes), core_of(target)
     seen: set[object] = set()
     layers = []
     for launch, runs in launch_runs(program.steps):
         body = launch.kernel.source or launch.kernel.body
         assert body is not None, "a program that was lowered here"
+        if _is_kept(launch, signature, places):
+            runs = 0
         works = known.get(body) or [KernelWork("", "copy", 0.0, 0)]
         work = works.pop(0) if len(works) > 1 else works[0]
         executed = executions(launch.kernel, target, language)
@@ -158,9 +166,20 @@ def figures(
         signature.arena_bytes,
         constants,
         compiled.code_bytes if compiled else None,
-        compiled.stack_bytes if compiled else _stack_of_text(text),
+        compiled.stack_bytes if compiled else counted,
+        compiled.plain_stack_bytes if compiled else counted,
         compiled.compiler if compiled else "",
     )
+
+
+def _is_kept(launch: Launch, signature: Signature, places: Sequence[Field | bytes]) -> bool:
+    """Whether it copies a state to itself, which is skipped."""
+    spaces = [slot.space for slot in launch.operands]
+    if spaces != [Space.OUTPUT, Space.INPUT] or not launch.kernel.is_copy:
+        return False
+    to, source = (slot.at for slot in launch.operands)
+    kept = signature.state[to : to + 1]
+    return bool(kept) and kept[0].offset is None and kept[0].field is places[source]
 
 
 def _layer(

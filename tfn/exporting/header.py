@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from pathlib import Path
+
 from tfn.dtypes import NARROW
 from tfn.exporting import carry
 from tfn.exporting.figures import Figures
@@ -19,8 +23,24 @@ ERRORS = (
 """Results of a call, by number; unless it is OK, nothing has been read or written."""
 
 
-def header(signature: Signature, figures: Figures | None = None) -> str:
-    """The text of NAME.h."""
+_OWNER = re.compile(r"/\* \w+: a function exported by tfn as (.+)\.\n")
+
+
+def header_path(path: Path, name: str) -> Path:
+    """The path of the header of an exported file: NAME.h beside it, unless another file has that.
+
+    Then it is the whole name of the file with .h: model.so.h beside model.c and model.h.
+    """
+    head = path.with_name(f"{name}.h")
+    with suppress(OSError, UnicodeDecodeError), head.open() as text:
+        owner = _OWNER.match(text.readline())
+        if owner and owner[1] != path.name and path.with_name(owner[1]).exists():
+            return path.with_name(f"{path.name}.h")
+    return head
+
+
+def header(signature: Signature, file: str, figures: Figures | None = None) -> str:
+    """The text of the header of a file."""
     name, capital = signature.name, signature.name.upper()
     errors = "\n".join(
         f"  {capital}_{error} = {i},{' ' * (14 - len(error))}/* {meaning} */"
@@ -31,7 +51,7 @@ def header(signature: Signature, figures: Figures | None = None) -> str:
         + [f"  {c_type(field.dtype)} *{field.name};" for field in signature.outputs]
     )
     return f"""\
-/* {name}: a function exported by tfn.
+/* {name}: a function exported by tfn as {file}.
 
 {carry.prototypes(signature, "   ")}
 
@@ -56,7 +76,7 @@ def header(signature: Signature, figures: Figures | None = None) -> str:
 #define {capital}_ARENA_BYTES {signature.arena_bytes}ull
 #define {capital}_ARENA_ALIGNMENT {ALIGNMENT}
 #define {capital}_THREADS {signature.threads}
-{f"#define {capital}_STACK_BYTES {figures.stack_bytes}{chr(10)}" if figures else ""}
+{_stack(capital, figures)}
 enum {{
 {errors}
 }};
@@ -175,6 +195,19 @@ def _layers(figures: Figures | None) -> str:
         return ""
     text = str(figures).replace("*/", "* /").replace("×", "x").replace("…", "...")
     return "\n".join(["", *(f"   {line}".rstrip() for line in text.splitlines()), ""])
+
+
+def _stack(capital: str, figures: Figures | None) -> str:
+    """The bytes of the stack, as macros."""
+    if figures is None:
+        return ""
+    return f"""\
+#if defined(__OPTIMIZE__)
+#define {capital}_STACK_BYTES {figures.stack_bytes}
+#else
+#define {capital}_STACK_BYTES {figures.plain_stack_bytes}
+#endif
+"""
 
 
 def _example(signature: Signature) -> str:

@@ -16,12 +16,14 @@ class Core:
     Attributes:
         tools: the beginning of the names of GCC's tools.
         flags: of the compiler.
+        other: flags that are added for the core with another FPU, or without.
         cycles: of operations; others take one.
         fused: cycles that a product and an addition take less together.
     """
 
     tools: str
     flags: tuple[str, ...]
+    other: tuple[str, ...]
     cycles: Mapping[Op, int]
     fused: int
 
@@ -53,26 +55,27 @@ def _cycles(load: int, store: int, branch: int, divide: int) -> dict[Op, int]:
     return {**free, **divisions, Op.LOAD: load, Op.STORE: store, Op.LOOP: 1, Op.END: branch}
 
 
-def _arm(cpu: str, cycles: dict[Op, int], fused: int, *flags: str) -> Core:
-    return Core("arm-none-eabi-", (f"-mcpu={cpu}", "-mthumb", *flags), cycles, fused)
+def _arm(cpu: str, cycles: dict[Op, int], fused: int, fpu: str = "") -> Core:
+    other = ("-mfloat-abi=hard", f"-mfpu={fpu}") if fpu else ()
+    return Core("arm-none-eabi-", (f"-mcpu={cpu}", "-mthumb"), other, cycles, fused)
 
 
 def _riscv(machine: str, abi: str) -> Core:
-    return Core(
-        "riscv64-unknown-elf-", (f"-march={machine}", f"-mabi={abi}"), _cycles(2, 1, 4, 34), 0
-    )
+    flags = f"-march={machine}", f"-mabi={abi}"
+    return Core("riscv64-unknown-elf-", flags, (), _cycles(2, 1, 4, 34), 0)
 
 
+M55 = "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"
 # fmt: off
 CORES: dict[str, Core] = {
     "cortex-m0plus": _arm("cortex-m0plus", _cycles(2, 2, 4, 320), 0),
-    "cortex-m4":     _arm("cortex-m4",     _cycles(2, 1, 5, 8), 1),
-    "cortex-m7":     _arm("cortex-m7",     _cycles(1, 1, 2, 8), 1),
-    "cortex-m33":    _arm("cortex-m33",    _cycles(2, 1, 4, 8), 1),
-    "cortex-m55":    _arm("cortex-m55",    _cycles(1, 1, 1, 8), 1, "-mfloat-abi=hard"),
+    "cortex-m4":     _arm("cortex-m4",     _cycles(2, 1, 5, 8), 1, "fpv4-sp-d16"),
+    "cortex-m7":     _arm("cortex-m7",     _cycles(1, 1, 2, 8), 1, "fpv5-d16"),
+    "cortex-m33":    _arm("cortex-m33",    _cycles(2, 1, 4, 8), 1, "fpv5-sp-d16"),
+    "cortex-m55":    Core("arm-none-eabi-", M55, ("-mfloat-abi=soft",), _cycles(1, 1, 1, 8), 1),
     "rv32imc":       _riscv("rv32imc", "ilp32"),
     "rv32imafc":     _riscv("rv32imafc", "ilp32f"),
-    "xtensa":        Core("xtensa-esp32-elf-", (), _cycles(2, 1, 1, 12), 0),
+    "xtensa":        Core("xtensa-esp32-elf-", (), (), _cycles(2, 1, 1, 12), 0),
 }
 """Compilers and cycles by the processor of a target.
 

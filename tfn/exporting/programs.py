@@ -150,15 +150,16 @@ def compiled(
     return Made(signature, program, tuple(places), request.paths)
 
 
-def binary(kind: str, made: Made) -> bytes:
-    """The text in C, an object file, or the library or module that is linked from it.
+def binary(kind: str, made: Made, head: str = "") -> bytes:
+    """The text in C with its `head`, an object file, or the library or module linked from it.
 
     Raises:
         CompileError: if there is no linker for the target.
     """
     signature, target = made.signature, made.signature.target
     if kind == "c":
-        return source(signature, made.program, made.places, target).encode()
+        text = source(signature, made.program, made.places, target)
+        return f'#include "{head}"\n{text}'.encode()
     architecture = target.triple.split("-")[0]
     text = module(signature, made.program, made.places, target.address_bits // 8)
     # LLVM aborts the process where a target lacks an instruction: other targets in a child.

@@ -24,7 +24,7 @@ _BUFFER = re.compile(r"\bbuffers\[(\d+)\]")
 def source(
     signature: Signature, program: Program, places: Sequence[Field | bytes], target: Target
 ) -> str:
-    """The text of NAME.c; `places` is a field or data for each input of the program."""
+    """The text of NAME.c without its header; `places`: a field or data for each input."""
     constants = [
         constant(f"constant{i}", place, dtype) + "\n"
         for i, (place, (_, dtype)) in enumerate(zip(places, program.inputs, strict=True))
@@ -39,8 +39,7 @@ def source(
     together = signature.threads > 1
     pool = POOL.format(name=program.name, threads=signature.threads) if together else ""
     entry = pool + _entry(signature, program, places)
-    text = unit(program, target, entry, together, "".join(constants))
-    return f'#include "{signature.name}.h"\n' + text
+    return unit(program, target, entry, together, "".join(constants))
 
 
 def _numbers(places: Sequence[Field | bytes], outputs: int) -> dict[int, int]:

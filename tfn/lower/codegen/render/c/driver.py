@@ -119,14 +119,20 @@ class CDriver:
             self.line("}")
 
     def launch(self, launch: Launch) -> None:
-        """All tiles at once, or shared with the other threads."""
+        """All tiles at once, or shared with the other threads; a copy to itself is none."""
         name, tiles = launch.kernel.name, launch.kernel.tiles
         operands = self.pointers(launch.operands)
+        spaces = [slot.space for slot in launch.operands]
+        test = ""
+        if spaces == [Space.OUTPUT, Space.INPUT] and launch.kernel.is_copy:
+            to, source = map(self.pointer, launch.operands)
+            test = f"if ({to} != {source}) "
         if self.numbers is None or self.in_section:
-            # A block: else the addresses of all launches are on the stack until the end.
-            self.line(f"{{ {name}(0, {tiles}, {operands}); }}")
+            # A block with a name: else the addresses of all launches have their own stack.
+            own = operands.partition(")")[2]
+            self.line(f"{test}{{ char *const own[] = {own}; {name}(0, {tiles}, own); }}")
         else:
-            self.line(f"share(me, {self.numbers[id(launch)]}, {tiles}, {name}, {operands});")
+            self.line(f"{test}share(me, {self.numbers[id(launch)]}, {tiles}, {name}, {operands});")
 
     def pointers(self, operands: Sequence[Slot]) -> str:
         """The addresses of operands, as an array; there is always one element."""
