@@ -51,7 +51,7 @@ def header(signature: Signature, file: str, figures: Figures | None = None) -> s
         + [f"  {c_type(field.dtype)} *{field.name};" for field in signature.outputs]
     )
     return f"""\
-/* {name}: a function exported by tfn as {file}.
+/* {name}: a function exported by tfn as {file.replace("*/", "* /")}.
 
 {carry.prototypes(signature, "   ")}
 
