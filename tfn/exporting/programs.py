@@ -298,7 +298,7 @@ def described(
     own = in_place_outputs(program, list(pairs.values()), pairs)
     state, arena_bytes = kept(program, request.carried, own)
     pairs_of_state = zip(request.carried, state, strict=True)
-    of_state = {x.at: kept.field for x, kept in pairs_of_state if x.at is not None}
+    of_state = {x.at: member.field for x, member in pairs_of_state if x.at is not None}
     passed = [
         i for i in range(len(program.inputs)) if i not in request.values and i not in of_state
     ]

@@ -235,16 +235,16 @@ def likely(weights: Data, share: float) -> Data:
     sought, chosen = share * float(weights.sum()), np.zeros(weights.shape, bool)
     places = np.flatnonzero(weights)
     values = weights[places]
-    count = min(ROW_LENGTH, len(values))
-    while count:  # the largest few reach it most of the time: a few are to be sorted
-        largest = np.flatnonzero(values >= np.partition(values, -count)[-count])
-        if count < len(values) and values[largest].sum() <= sought:
-            count = min(4 * count, len(values))
-            continue
-        order = largest[np.argsort(-values[largest], kind="stable")]
-        before = values[order].astype(np.float64).cumsum() - values[order]
-        chosen[places[order[before <= sought]]] = True
-        break
+    largest, count = np.arange(len(values)), ROW_LENGTH
+    while count < len(values):  # the largest few reach it most of the time: a few are to be sorted
+        some = np.flatnonzero(values >= np.partition(values, -count)[-count])
+        if values[some].sum() > sought:
+            largest = some
+            break
+        count *= 4
+    order = largest[np.argsort(-values[largest], kind="stable")]
+    before = values[order].astype(np.float64).cumsum() - values[order]
+    chosen[places[order[before <= sought]]] = True
     return chosen
 
 

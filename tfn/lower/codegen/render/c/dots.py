@@ -114,7 +114,6 @@ def _split(u: UOp, loop: UOp, inner: AbstractSet[UOp]) -> tuple[int, tuple[UOp, 
 
 def render(w: CWriter, product: Product, views: Sequence[dict[UOp, str]]) -> None:
     """Calls in the place of a loop, for one result or a block; `views` are its names in each."""
-    calls, fillings = [], []
     totals, xs, ys = [], [], []
     for view in views:
         w.names = view
@@ -122,8 +121,6 @@ def render(w: CWriter, product: Product, views: Sequence[dict[UOp, str]]) -> Non
         xs.append(_address(w, product.x))
         ys.append(_address(w, product.y))
     n = f"{product.count}u"
-    for total, y in zip(totals, ys):
-        fillings.append(f"{total} += (u32){product.x.filling} * sum_s8({y}, {n});")
     if len(views) > 1 and len(set(xs)) == 1:
         w.count += 1
         sums, step = f"s{w.count}", f"(u32)(({ys[1]}) - ({ys[0]}))"
@@ -131,19 +128,18 @@ def render(w: CWriter, product: Product, views: Sequence[dict[UOp, str]]) -> Non
         calls += [f"dots_s8({xs[0]}, {ys[0]}, {step}, {n}, {sums});"]
         calls += [f"{total} = {sums}[{j}];" for j, total in enumerate(totals)]
     else:
-        for total, x, y in zip(totals, xs, ys):
-            calls.append(f"{total} = dot_s8({x}, {y}, {n}, {total});")
-    gate = product.x.gate
+        calls = [f"{t} = dot_s8({x}, {y}, {n}, {t});" for t, x, y in zip(totals, xs, ys)]
+    gate, filling = product.x.gate, product.x.filling
     if gate is not None:
         w.open(f"if ({w(gate)})")
     for line in calls:
         w.line(line)
     if gate is not None:
         w.close()
-        if product.x.filling:
+        if filling:
             w.open(f"if (!{w(gate)})")
-            for line in fillings:
-                w.line(line)
+            for total, y in zip(totals, ys):
+                w.line(f"{total} += (u32){filling} * sum_s8({y}, {n});")
             w.close()
 
 
