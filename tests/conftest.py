@@ -47,6 +47,9 @@ settings.load_profile("same")
 
 config.key_reuse = True  # tests begin with the same key again and again; test_keys.py forbids it
 
+SETTINGS: dict[str, Any] = {}
+"""What each file of tests begins with: a device that one leaves is that of thousands after it."""
+
 COMPILED_ROWS, COMPILED_TESTS = 12, 6
 """Of tests whose subject is not the compiler, one row in so many is compiled; of those without
 rows, one test in so many.  ``--compiled`` says which."""
@@ -74,6 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     keep_nothing_where_nothing_can_be_kept()
     keep_bytecode()
+    note_settings()
     # Graphs have no cycles: collections find next to nothing, for 4 % of the time of all tests.
     gc.set_threshold(50_000, 20, 50)
     covering.exhaustive = config.getoption("--exhaustive")
@@ -109,6 +113,11 @@ def keep_nothing_where_nothing_can_be_kept() -> None:
         except RuntimeWarning:
             config.disk_cache = False
             os.environ["TFN_DISK_CACHE"] = "0"
+
+
+def note_settings() -> None:
+    """Note the settings that files of tests begin with."""
+    SETTINGS.update(vars(config))
 
 
 def keep_bytecode() -> None:
@@ -167,11 +176,16 @@ def skipped(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After each file, set what is left apart: collections visit the objects of one file only.
+    """After each file, restore settings that it left changed, and set what is left apart.
 
-    With those of all tests before it takes a second or two: 11 % of the time of all tests.
+    Collections then visit the objects of one file only: with those of all tests before, one takes
+    a second or two, 11 % of the time of all tests.
     """
     if nextitem is None or nextitem.path != item.path:
+        left = {name: now for name, now in vars(config).items() if now != SETTINGS[name]}
+        for name in left:
+            setattr(config, name, SETTINGS[name])
+        assert not left, f"tests of {item.path.name} leave settings changed: {left}"
         gc.collect()
         gc.freeze()
 

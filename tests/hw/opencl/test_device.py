@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -27,12 +26,10 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def on_opencl(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def on_opencl(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default device is the OpenCL device, as ``TFN_DEVICE=opencl`` makes it."""
     monkeypatch.setitem(tfn.eager.registry.DEVICES, "opencl", quick())
-    before, config.device = config.device, "opencl"
-    yield
-    config.device = before
+    monkeypatch.setattr(config, "device", "opencl")
 
 
 @pytest.mark.parametrize("start", in_turn(6, op_table.STARTS))  # a driver builds for seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,10 @@ def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def on_webgpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def on_webgpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default device is the WebGPU device, as ``TFN_DEVICE=webgpu`` makes it."""
     monkeypatch.setitem(tfn.eager.registry.DEVICES, "webgpu", shared())
-    before, config.device = config.device, "webgpu"
-    yield
-    config.device = before
+    monkeypatch.setattr(config, "device", "webgpu")
 
 
 @pytest.mark.parametrize("start", op_table.STARTS if exhaustive else [64])  # shaders compile long
