@@ -111,7 +111,7 @@ ROOMS = (
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_778,  9.4, "pages; stacks by graphs of calls; headers"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
-    Room("pages",          FRONTEND,   285,  9.7, "functions in browsers; pages in one file"),
+    Room("pages",          FRONTEND,   294,  9.7, "pages; loaders of WebAssembly"),
     Room("microcontrollers", FRONTEND, 850,  9.6, "figures; states; products of bytes"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),

@@ -51,7 +51,11 @@ def test_files_of_one_stem_have_headers_of_their_own(tmp_path: Path) -> None:
     for _ in range(2):
         made = [tfn.export(tnp.sin, x, path=tmp_path / name) for name in names]
         heads = [[file.name for file in one.files] for one in made]
-        assert heads == [["f.so", "f.h"], *([name, f"{name}.h"] for name in names[1:])]
+        loader = ["f.js", "f.d.ts"]
+        assert heads == [
+            *(["f.so", "f.h"], ["f.c", "f.c.h"]),
+            *(["f.wasm", "f.wasm.h", *loader], ["f.o", "f.o.h"]),
+        ]
         for one in made:
             head = one.files[1].read_text()
             assert f"exported by tfn as {one.files[0].name}." in head.splitlines()[0]

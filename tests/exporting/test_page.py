@@ -124,6 +124,32 @@ def test_results_on_webassembly_are_those_of_the_cpu(folder: Path) -> None:
         check(folder, exported(folder, number), f, args)
 
 
+@needs_node
+@pytest.mark.parametrize("target", ["wasm32", "wasm32-mvp"])
+def test_webassembly_has_a_loader_beside_it(target: str, tmp_path: Path) -> None:
+    """Arrays that are embedded or captured are within; engines without vectors have a target."""
+    x = rows(3, 5, 60)
+    tfn.export(lambda x: x + 1, x, path=tmp_path / "network.js")  # another has the name
+    a = rows(4, 33, 2)
+
+    def f(a: Any, x: Any) -> Any:
+        return network(x) @ a
+
+    made = tfn.export(f, a, x, path=tmp_path / f"{target}.wasm", name="network", target=target)
+    names = [f"{target}.wasm", "network.h", f"{target}.wasm.js", f"{target}.wasm.d.ts"]
+    assert [file.name for file in made.files] == names
+    check(tmp_path, made, f, (a, x))
+    made = tfn.export(f, a, x, path=tmp_path / "f.wasm", target=target, embed="a")
+    assert [file.name for file in made.files] == ["f.wasm", "f.h", "f.js", "f.d.ts"]
+    x = x[::-1].copy()
+    (got,), reason = called(tmp_path, made, [({"x": x}, None)])
+    assert isinstance(got, dict)
+    np.testing.assert_allclose(got["out"], f(a, x), 2e-5, 1e-6)
+    assert "WebAssembly alone" in reason
+    assert (b"simd128" in made.files[0].read_bytes()) == (target == "wasm32")
+    assert "/** float32[5, 60]: x */\n  x: Float32Array;" in made.files[3].read_text()
+
+
 def training(state: Any, x: Any) -> Any:
     """A step whose states change places, one of them as it was."""
     loss = (x * state["w"]).sum()

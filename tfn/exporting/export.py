@@ -17,7 +17,7 @@ from typing import Any
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting import page
 from tfn.exporting.figures import Figures, figures
-from tfn.exporting.header import header, header_path
+from tfn.exporting.header import header, path_beside
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
 from tfn.exporting.programs import ALONE, ALONE_ON, C_SMALL, C_TOGETHER, C, binary, closed, compiled
 from tfn.exporting.signature import Signature, identifier
@@ -80,6 +80,7 @@ def export(
         args, kwargs: example arguments; a `ShapeDtypeStruct` may stand for an array.
         path: of the file to write.  The header is written beside it, as NAME.h; if that is the
             header of another file, as the name of the file and .h: model.so.h beside model.h.
+            So is the loader of WebAssembly, NAME.js, with its types, NAME.d.ts.
         kind: c, obj, so, wasm, js or html: source, object, shared library, WebAssembly, a module
             for pages, on WebGPU, or a page in one file.  If "", the suffix of the path decides.
         name: of the function; if "", that of the file.
@@ -177,12 +178,13 @@ def export(
                 request = replace(request, donated=None)
                 made = compiled(request, target, language, name, unproved, threads)
                 signature, file = made.signature, path.with_suffix(SUFFIXES[kind])
-                head = header_path(file, name)
+                head = path_beside(file, name, ".h")
                 files, done = {file: binary(kind, made, head.name)}, []
                 if has_figures:
                     texts = files[file].decode(), header(signature, file.name)
                     measured = figures(signature, made.program, made.places, language, *texts)
                 files[head] = header(signature, file.name, measured).encode()
+                files |= page.loader(file, made) if kind == "wasm" else {}
         with ExitStack() as stack:  # none is replaced before all are written
             for file, data in files.items():
                 stack.enter_context(replacing(file)).write(data)

@@ -23,20 +23,20 @@ ERRORS = (
 """Results of a call, by number; unless it is OK, nothing has been read or written."""
 
 
-_OWNER = re.compile(r"/\* \w+: a function exported by tfn as (.+)\.\n")
+_OWNER = re.compile(r"/\* \w+: a function exported by tfn as (.+)\.(?: \*/)?\n")
 
 
-def header_path(path: Path, name: str) -> Path:
-    """The path of the header of an exported file: NAME.h beside it, unless another file has that.
+def path_beside(path: Path, name: str, suffix: str) -> Path:
+    """The path of a header or loader of an exported file: NAME.h, unless another file has that.
 
-    Then it is the whole name of the file with .h: model.so.h beside model.c and model.h.
+    Then it is the whole name of the file with the suffix: model.so.h beside model.c and model.h.
     """
-    head = path.with_name(f"{name}.h")
-    with suppress(OSError, UnicodeDecodeError), head.open() as text:
+    beside = path.with_name(f"{name}{suffix}")
+    with suppress(OSError, UnicodeDecodeError), beside.open() as text:
         owner = _OWNER.match(text.readline())
         if owner and owner[1] != path.name and path.with_name(owner[1]).exists():
-            return path.with_name(f"{path.name}.h")
-    return head
+            return path.with_name(f"{path.name}{suffix}")
+    return beside
 
 
 def header(signature: Signature, file: str, figures: Figures | None = None) -> str:

@@ -5,6 +5,8 @@ NAME.d.ts         the types of inputs, outputs and options
 NAME.safetensors  arrays that are embedded or captured
 NAME.wasm         the same function for browsers without WebGPU
 NAME.html         all of it in one file, with a form
+
+WebAssembly that is exported alone has its arrays within, and the module that loads it beside it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.errors import CompileError
+from tfn.exporting.header import path_beside
 from tfn.exporting.programs import ALONE, Made, Request, binary, compiled
 from tfn.exporting.signature import Field, Signature, unique
 from tfn.extend import host, requested
@@ -31,7 +34,7 @@ from tfn.nn import state
 
 RUNTIME, FORM = (Path(__file__).with_name(f"page.{end}") for end in ("js", "html"))
 TYPES = """\
-/* {name}: a function exported by tfn. */
+/* {name}: a function exported by tfn as {file}. */
 
 export interface Inputs {{
 {inputs}
@@ -130,21 +133,46 @@ def files(
                 there = Path(folder) / file.name
                 record |= {"weights": file.name, "digest": _weights(there, made)}
                 written[file] = there.read_bytes()
-        module = _module(name, record, {file.name: data for file, data in written.items()})
+        within = {file.name: data for file, data in written.items()}
+        module = _module(name, path.name, record, within)
         page = FORM.read_text().replace("@NAME@", name).replace("@MODULE@", module)
         return made.signature, {path: page.encode()}, []
     if weights:
         record |= {"weights": weights[0].name, "digest": _weights(weights[0], made)}
-    written[path] = _module(name, record, {}).encode()
-    written[path.with_suffix(".d.ts")] = _types(made.signature).encode()
+    written |= _texts(path, path.name, made.signature, record)
     return made.signature, written, weights
 
 
-def _module(name: str, record: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
-    """The text of NAME.js, with files that it has in itself."""
+def loader(file: Path, made: Made) -> dict[Path, bytes]:
+    """The module of JavaScript that loads an exported file of WebAssembly, and its types."""
+    name = made.signature.name
+    places = tuple(x for x in made.places if isinstance(x, Field))
+    record = {
+        "name": name,
+        "wasm": file.name,
+        **_arrays(replace(made, places=places), (), False),
+    }
+    path = path_beside(file, name, ".js")
+    return _texts(path, file.name, made.signature, record)
+
+
+def _texts(
+    path: Path, file: str, signature: Signature, record: Mapping[str, Any]
+) -> dict[Path, bytes]:
+    """A module and its types, which belong to a file."""
+    file = file.replace("*/", "* /")
+    types = TYPES.format(name=signature.name, file=file, **_types(signature))
+    return {
+        path: _module(signature.name, file, record, {}).encode(),
+        path.with_suffix(".d.ts"): types.encode(),
+    }
+
+
+def _module(name: str, file: str, record: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
+    """The text of NAME.js, which belongs to a file, with files that it has in itself."""
     texts = {file: base64.b64encode(data).decode() for file, data in files.items()}
     words = [json.dumps(x, separators=(",", ":")).replace("</", "<\\/") for x in (record, texts)]
-    head = f"/* {name}: a function exported by tfn. */\n\n"
+    head = f"/* {name}: a function exported by tfn as {file}. */\n\n"
     return f"{head}const PROGRAM = {words[0]};\nconst FILES = {words[1]};\n\n{RUNTIME.read_text()}"
 
 
@@ -196,14 +224,13 @@ def _weights(path: Path, made: Made) -> str:
     return found
 
 
-def _types(signature: Signature) -> str:
-    """The text of NAME.d.ts."""
-    inputs, outputs = (
-        "\n".join(
+def _types(signature: Signature) -> dict[str, str]:
+    """The members of the types in NAME.d.ts."""
+    return {
+        kind: "\n".join(
             f"  /** {f.dtype.name}[{', '.join(map(str, f.shape))}]: {f.path} */\n"
             f"  {f.name}: {array_type(f.dtype)};"
             for f in fields
         )
-        for fields in (signature.inputs, signature.outputs)
-    )
-    return TYPES.format(name=signature.name, inputs=inputs, outputs=outputs)
+        for kind, fields in (("inputs", signature.inputs), ("outputs", signature.outputs))
+    }

@@ -53,11 +53,9 @@ lanes 4.6, but a step of Life on 64 by 256 two and a half times as long.
 """
 
 TARGETS: dict[str, Target] = {
-    "x86-64":    Target(_X86, "x86-64", "", 16, 16,
-                        lacks=_ROUNDS | _FUSES | _SCALES),
+    "x86-64":    Target(_X86, "x86-64", "", 16, 16, lacks=_ROUNDS | _FUSES | _SCALES),
     "x86-64-v2": Target(_X86, "x86-64-v2", _V2, 16, 16, lacks=_FUSES | _SCALES),
-    "x86-64-v3": Target(_X86, "x86-64-v3", _V3, 32, 16,
-                        lacks=_SCALES | _CONVERTS, lane_bytes=2),
+    "x86-64-v3": Target(_X86, "x86-64-v3", _V3, 32, 16, lacks=_SCALES | _CONVERTS, lane_bytes=2),
     "x86-64-v4": Target(_X86, "x86-64-v4", _V4, 64, 32, lacks=frozenset()),
     "aarch64":   Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
     "riscv64":   Target("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", 16, 16,
@@ -66,6 +64,8 @@ TARGETS: dict[str, Target] = {
                         1 << 20, 1 << 20, _ROUNDS | _SCALES,
                         scalars=FLOATS | {INT64, UINT64}, lane_bytes=1, address_bits=32),
     "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16,
+                        lacks=_FUSES | _SCALES, address_bits=32),
+    "wasm32-mvp": Target("wasm32-unknown-unknown", "mvp", "", 4, 16,
                         lacks=_FUSES | _SCALES, address_bits=32),
 }
 """Processors by name, for cross-compilation."""
