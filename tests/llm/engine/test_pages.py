@@ -56,7 +56,7 @@ def test_memory_that_was_never_written_may_hold_anything(uncompiled: None) -> No
     wrong = Pages(jnp.full_like(wrong.keys, jnp.nan), jnp.full_like(wrong.values, jnp.inf))
     logits, _, wrong = stepped(model, wrong, TOKENS[:, :40], 0)
     assert np.isfinite(logits).all()
-    untouched = np.asarray(wrong.keys).reshape(6, model.config.layers, BLOCK, 2, 8)[3]
+    untouched = np.asarray(wrong.keys).reshape(6, model.config.layers, 2, BLOCK, 8)[3]
     assert np.isnan(untouched).all()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -357,6 +358,27 @@ def layer_norm_gradient(x: Any, w: Any) -> Any:
         return (tnp.tanh(y @ w) ** 2).sum()
 
     return tfn.grad(loss, (0, 1))(x, w)
+
+
+@pytest.mark.parametrize("product", ["nqs,nrs->nqr", "nqr,nrs->nqs"])
+@pytest.mark.parametrize(("rows", "count"), [(1, 1), (3, 1), (7, 1), (8, 2)])
+def test_products_of_few_rows_take_gathered_rows_in_their_loops(
+    rows: int, count: int, product: str
+) -> None:
+    """Of keys and values in pages, a copy would be written and read again for each product."""
+    x = np.linspace(-1, 1, 2 * rows * 64, dtype=np.float32).reshape(2, rows, 64)
+    pages = np.arange(9 * 32 * 64, dtype=np.float16).reshape(9, 32, 64) % 13
+    table = np.array([[7, 2], [5, 7]], np.int32)
+    seen = np.arange(64) < 50
+
+    def attend(np: Any, x: Any, pages: Any, table: Any) -> Any:
+        held = pages[table].reshape(2, 64, 64).astype("float32")
+        return np.einsum(product, x, np.where(seen[:, None], held, 0))
+
+    f = partial(attend, tnp)
+    assert len(kernels_of(f, x, pages, table)) == count
+    expected = attend(np, x.astype("float64"), pages, table)
+    np.testing.assert_allclose(tfn.jit(f)(x, pages, table), expected, rtol=1e-5, atol=1e-4)
 
 
 def test_each_boundary_has_a_reason() -> None:

@@ -48,11 +48,11 @@ class Pages:
     """Keys and values of many texts.
 
     The layers of a block are beside each other, so the memory of blocks that were never used is not
-    touched, and the system does not give it.
+    touched, and the system does not give it.  So are the tokens of a head, which attention reads.
 
     Attributes:
-        keys: float16 (blocks * layers * BLOCK, kv_heads, size).
-        values: float16 (blocks * layers * BLOCK, kv_heads, value_size).
+        keys: float16 (blocks * layers, kv_heads, BLOCK, size).
+        values: float16 (blocks * layers, kv_heads, BLOCK, value_size).
     """
 
     keys: Array
@@ -61,7 +61,7 @@ class Pages:
     @staticmethod
     def init(config: Config, blocks: int) -> Pages:
         """Room for so many blocks, with any numbers in them."""
-        shape = (blocks * config.layers * BLOCK, config.kv_heads)
+        shape = (blocks * config.layers, config.kv_heads, BLOCK)
         return Pages(_untouched((*shape, config.size)), _untouched((*shape, config.value_size)))
 
 
@@ -88,10 +88,10 @@ class Texts:
     ) -> tuple[Array, Texts]:
         """Values averaged over all tokens up to new ones, and the texts that have the new ones."""
         blocks = jnp.take_along_axis(self.tables, positions // BLOCK, -1)
-        rows = (blocks * config.layers + layer) * BLOCK + positions % BLOCK
+        place = (blocks * config.layers + layer, slice(None), positions % BLOCK)
         pages = Pages(
-            self.pages.keys.at[rows].set(keys.astype("float16")),
-            self.pages.values.at[rows].set(values.astype("float16")),
+            self.pages.keys.at[place].set(keys.astype("float16")),
+            self.pages.values.at[place].set(values.astype("float16")),
         )
         window, number = config.window_of(layer), jnp.asarray(layer, dtype="int32")
         mixed = _attended(config, window, query, pages, self.tables, positions, number)
@@ -114,23 +114,22 @@ def _attended(
     query = query.reshape(texts, time, heads, group, config.size) * config.query_scale
 
     def part_of(held: Array, number: Array) -> Array:
-        """Rows (texts, PART, heads, size) of each text."""
+        """Rows (texts, heads, PART, size) of each text."""
         place = (0, number * (PART // BLOCK))
         blocks = lax.dynamic_slice(tables, place, (texts, PART // BLOCK))
-        blocks = blocks * config.layers + layer
-        rows = held.reshape(-1, BLOCK, *held.shape[1:])[blocks]
-        return rows.reshape(texts, PART, *held.shape[1:]).astype("float32")
+        rows = jnp.moveaxis(held[blocks * config.layers + layer], 1, 2)
+        return rows.reshape(texts, heads, PART, held.shape[-1]).astype("float32")
 
     def step(number: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         highest, total, mixed = state
-        scores = jnp.einsum("ntkgs,nrks->nkgtr", query, part_of(pages.keys, number))
+        scores = jnp.einsum("ntkgs,nkrs->nkgtr", query, part_of(pages.keys, number))
         places = number * PART + jnp.arange(PART)
         seen = visible(places, positions, window)
         scores = jnp.where(seen[:, None, None], capped(scores, config.attention_cap), LOWEST)
         higher = jnp.maximum(highest, scores.max(-1))
         shares, kept = jnp.exp(scores - higher[..., None]), jnp.exp(highest - higher)
-        values = jnp.where((places <= longest)[..., None, None], part_of(pages.values, number), 0)
-        added = jnp.einsum("nkgtr,nrkv->nkgtv", shares, values)
+        values = jnp.where((places <= longest)[:, None, :, None], part_of(pages.values, number), 0)
+        added = jnp.einsum("nkgtr,nkrv->nkgtv", shares, values)
         return higher, total * kept + shares.sum(-1), mixed * kept[..., None] + added
 
     longest, first = positions.max(-1, keepdims=True), jnp.asarray(0, dtype="int32")

@@ -187,6 +187,7 @@ def _block_registers(start: Start, fold: UOp) -> Nest:
         if rows is not None:
             n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
         if columns is not None:
+            outside += [r for r in n.loops if r in b - a and r is not columns]
             n, steps = _streams(n, columns, width)
             outside.append(steps)
     else:

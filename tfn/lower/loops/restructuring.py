@@ -57,14 +57,21 @@ def split_at_boundaries(n: Nest, target: Target, lanes: int) -> Nest:
 def _may_split(fold: UOp, n: Nest, target: Target) -> bool:
     """Whether the ranges of a reduction may be split: vectors run along them, or may.
 
-    Of a product of matrices, each of which has an axis of its own, they run along that.
+    Of a product of matrices, each of which has an axis of its own, they run along that; but rows
+    that a gather takes in blocks have their index read once for each.
     """
     body, depends = fold.src[0], dependences(n.body)
     free = [r for r in n.loops if r.arg.place is Place.LOOP and r.arg.size > 1]
     sides = [{*free} & {*depends[s]} for s in body.src] if body.op is Op.MUL else []
     matrices = bool(sides) and bool(sides[0] - sides[1]) and bool(sides[1] - sides[0])
     any_order = sum_order.partial_sums(fold, target) is None and fold.arg.index is None
-    return any_order and not matrices
+    return any_order and (not matrices or _gathers(body))
+
+
+def _gathers(body: UOp) -> bool:
+    """Whether a body loads from an index that it has loaded."""
+    loads = [u for u in nodes(body) if u.op is Op.LOAD]
+    return any(u.op is Op.LOAD for load in loads for s in load.src[1:] for u in nodes(s))
 
 
 def _regrouped_part(division: UOp, r: UOp) -> int:
