@@ -25,6 +25,13 @@ def test_constants_keep_their_bits(dtype: str) -> None:
     assert "name[1]" in constant("name", b"", BFLOAT16)  # C has no arrays of nothing
 
 
+@pytest.mark.parametrize(("count", "rows"), [(1, [1]), (12, [12]), (13, [12, 1]), (24, [12, 12])])
+def test_constants_are_rows_of_twelve(count: int, rows: list[int]) -> None:
+    lines = constant("name", bytes(2 * count), BFLOAT16).splitlines()[1:-1]
+    assert [line.count("0x0000") for line in lines] == rows
+    assert [line.endswith(",") for line in lines] == [True] * (len(rows) - 1) + [False]
+
+
 def test_it_stands_alone(tmp_path: Path) -> None:
     """Nothing is included but types, intrinsics, and mathematics for processors without them."""
     x = np.ones((40, 40), np.float32)

@@ -219,3 +219,19 @@ def test_convolutions_of_dequantized_arrays_multiply_their_codes(axis: int) -> N
     want = lax.conv_general_dilated(*map(tnp.asarray, operands), (1, 1), ((1, 1), (1, 1)))
     np.testing.assert_array_equal(loaded(x=x)["y"], want + arrays["b"].reshape(2, 1, 1))
     assert ("i32[1,6,5,2] = conv" in str(tfn.make_jaxpr(loaded)(x))) == (axis == 0)
+
+
+def test_gradients_of_quantized_networks_are_those_of_what_they_compute() -> None:
+    """Rounding has the derivative zero: gradients reach scales, and arrays by way of these."""
+    x = np.asarray([-2.0, 0.3, 3.1, 1.0], np.float32)
+    arrays = {"s": np.float32(0.5), "z": np.uint8(7)}
+    fixed = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
+    loaded = onnx.load(model(graph(fixed, [value("x", np.float32)], ["y"], arrays)))
+    by_model, by_x = tfn.grad(lambda m, x: m(x=x)["y"].sum(), argnums=(0, 1))(loaded, tnp.asarray(x))
+    np.testing.assert_allclose(by_model.params["s"], np.round(x / 0.5).sum())
+    assert not by_x.any()
+    rows = [node("DynamicQuantizeLinear", "x", "q s z"), node("DequantizeLinear", "q s z", "y")]
+    loaded = onnx.load(model(graph(rows, [value("x", np.float32)], ["y"], {})))
+    by_x = tfn.grad(lambda x: loaded(x=x)["y"].sum())(tnp.asarray(x))
+    codes = np.round(x / (np.float32(5.1) / 255)).sum()  # the scale is (3.1 + 2) / 255
+    np.testing.assert_allclose(by_x, codes / 255 * np.asarray([-1, 0, 1, 0]), rtol=1e-5)

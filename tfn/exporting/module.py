@@ -81,7 +81,7 @@ def _merged(texts: Sequence[str]) -> str:
 
 def _quoted(data: bytes) -> str:
     """Bytes as LLVM writes them."""
-    return 'c"' + "".join(f"\\{byte:02X}" for byte in data) + '"'
+    return 'c"' + ("\\" + data.hex("\\") if data else "") + '"'
 
 
 class _Entry:

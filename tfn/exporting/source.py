@@ -63,12 +63,10 @@ def _with_constants(program: Program, places: Sequence[Field | bytes]) -> str:
 def constant(name: str, data: bytes, dtype: DType) -> str:
     """An array as the bits of its elements."""
     size = min(dtype.itemsize, 8)  # complex numbers are pairs
-    words = np.frombuffer(data, f"u{size}").tolist() or [0]
-    lines = [
-        ", ".join(f"{word:#x}" for word in words[at : at + WORDS_PER_LINE])
-        for at in range(0, len(words), WORDS_PER_LINE)
-    ]
-    body = ",\n  ".join(lines)
+    words = np.frombuffer(data or bytes(size), f"<u{size}").byteswap()  # digits, the highest first
+    text = "0x" + words.tobytes().hex(",", size).replace(",", ", 0x")
+    pitch = WORDS_PER_LINE * len(", 0x") + 2 * size * WORDS_PER_LINE
+    body = "\n  ".join(text[at : at + pitch - 1] for at in range(0, len(text), pitch))
     return f"static const u{8 * size} {name}[{len(words)}] = {{\n  {body}\n}};"
 
 

@@ -253,6 +253,15 @@ def test_constants_keep_all_their_bits() -> None:
     assert literal(const(-(2**63), INT64).arg) == f"{2**63}ull"
 
 
+def test_nothing_is_looked_for_among_constants() -> None:
+    """Weights are megabytes of text, each search of which takes as long as a kernel."""
+    program = pipeline.lower(jaxpr([p(0, 4) + p(1, 4)]), host(), C)
+    text = unit(program, host(), "", constants="/* max_f64x16 */\n")
+    assert "/* max_f64x16 */" in text
+    assert text.count("max_f64x16") == 1
+    assert text.index("max_f64x16") < text.index(program.text.strip())
+
+
 def test_words_are_defined_before_they_are_used() -> None:
     text = definitions("fma_f64x16(max_f64x16(a, b), b, c)", frozenset({"fma", "avx512f"}))
     lines = text.splitlines()
