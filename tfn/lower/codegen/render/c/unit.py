@@ -126,6 +126,7 @@ def unit(
     kernels = "\n".join(kernel.text for kernel in program.kernels)
     team = threads.TEAM.format(launches=max(len(program.launches), 1)) if threaded else ""
     clamp = CLAMPED_INDEX if branches(program.steps) else ""
+    # Nothing is looked for among constants, which may be millions of numbers.
     body = f"{kernels}\n{team}{clamp}{program.text}"
     used_features = features(target)
     x86 = target.triple.startswith("x86_64")
@@ -139,9 +140,7 @@ def unit(
         library.definitions(target.triple, body),
         words,
         dots.definitions(kernels),
-        f"{kernels}\n{team}{clamp}",
-        constants,  # millions of numbers, among which nothing is looked for
-        program.text,
+        f"{kernels}\n{team}{clamp}{constants}{program.text}",
         _STOP if x86 and used_features else "",
         entry,
     ]
