@@ -14,6 +14,8 @@ from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.dtypes import INT32, int8
+from tfn.exporting.microcontrollers import MICROCONTROLLERS
+from tfn.exporting.programs import C_SMALL
 from tfn.lower.fuse.policies import MIN_CACHED_ELEMENTS
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Program
@@ -192,6 +194,27 @@ def test_an_epilogue_whose_values_meet_again_ends_at_the_narrowest() -> None:
     args = [tfn.ShapeDtypeStruct(s, "int8") for s in ((64, 48), (48, 32))]
     made = lower(tfn.make_jaxpr(network)(*args), HOST)
     assert made.arena_bytes < 2 * 64 * 32 + 1024
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("count, kernels", [(16, 1), (32, 1), (33, 2), (70, 2)])
+def test_an_epilogue_is_as_long_as_what_follows_the_sums(
+    rows: int, count: int, kernels: int
+) -> None:
+    """What is computed of a bias beside it, elements of one row too, does not count."""
+
+    def network(x: Any, w: Any, b: Any) -> Any:
+        y = x @ w
+        for i in range(count):
+            y = jnp.maximum(y, b * b + i) if i % 2 else y * 3
+        return y
+
+    x, w = (tfn.ShapeDtypeStruct(s, "float32") for s in ((rows, 64), (64, 32)))
+    for bias, most in (((32,), kernels), ((1, 32), 2)):
+        b = tfn.ShapeDtypeStruct(bias, "float32")
+        traced = tfn.make_jaxpr(network)(x, w, b)
+        made = lower(traced, MICROCONTROLLERS["cortex-m4"], C_SMALL)
+        assert kernels <= len(made.launches) <= most
 
 
 def test_of_two_contractions_that_are_added_both_end_narrow() -> None:

@@ -338,13 +338,14 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
             members.setdefault(root, []).append(node)
     parts: dict[UOp, UOp] = {}
     for root, nodes in members.items():
-        # Smaller nodes are computed outside of the innermost loop.
-        nodes = [u for u in nodes if u.size >= prod(loop_shape(root))]
+        # Smaller nodes are computed outside of the innermost loop, or are numbers of channels.
+        loop = loop_shape(root)
+        nodes = [u for u in nodes if u.size >= prod(loop) and u.ndim >= len(loop)]
         total = sum(INSTRUCTIONS[u.op] for u in nodes)
         if sum(map(_kernel_instructions, nodes)) > MAX_KERNEL_INSTRUCTIONS:
             for cut in _narrowest_cuts(analysis, nodes):
                 parts |= dict.fromkeys(cut, next(u for u in nodes if u in cut))
-        elif total > MAX_EPILOGUE_INSTRUCTIONS:
+        elif total > MAX_EPILOGUE_INSTRUCTIONS and root not in analysis.parts:
             ends = {_epilogue_end(analysis, u) for u in nodes if u.op in CONTRACTIONS}
             parts |= {u: u for u in ends if u not in analysis.parts}
     parts = {u: part for u, part in parts.items() if u not in analysis.outputs}
