@@ -349,8 +349,7 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
             ends = {_epilogue_end(analysis, u) for u in nodes if u.op in CONTRACTIONS}
             parts |= {u: u for u in ends if u not in analysis.parts}
     parts = {u: part for u, part in parts.items() if u not in analysis.outputs}
-    reason = "its kernel would have too many instructions, and is cut where fewest values are live"
-    _new(analysis, "oversized", dict.fromkeys(parts, reason))
+    _new(analysis, "oversized", dict.fromkeys(parts, "a long kernel is cut where few are live"))
     return parts
 
 
