@@ -108,7 +108,7 @@ ROOMS = (
     Room("torch",          FRONTEND, 2_439, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
-    Room("science",        FRONTEND, 660, 12.5, "fits, roots, equations, curves, filters"),
+    Room("science",        FRONTEND, 1_044, 12.5, "fits, roots, equations, curves, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("exporting",      ANNEX,    2_778,  9.4, "pages; stacks by graphs of calls; headers"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),

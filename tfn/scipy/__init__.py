@@ -19,7 +19,8 @@ ndimage  interpolation between elements
 image_filters  linear filters, extremes and medians of windows, under `ndimage`
 interpolate  interpolation on grids
 integrate  integrals of samples
-optimize  minima of functions of a vector
+optimize  minima, roots and fits
+on_host  algorithms of SciPy on the host
 cluster  vector quantization
 spatial  rotations, distances
 """

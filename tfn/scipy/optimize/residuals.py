@@ -245,12 +245,12 @@ def least_squares(
         # A variable at a bound stays there: the projection of a step of descent.
         return x - jnp.clip(x - grad, lower, upper) if limited else grad
 
-    def search(_: Any, start: Array) -> Any:
+    def find(_: Any, start: Array) -> Any:
         lengths = None if by_jac else fixed
         functions = (residuals, weighed, cost_of)
-        return _search(*functions, start, lower, upper, limited, lengths, tolerances, most)
+        return search(*functions, start, lower, upper, limited, lengths, tolerances, most)
 
-    x, counts = lax.custom_root(stationary, x, search, solve_dense, has_aux=True)
+    x, counts = lax.custom_root(stationary, x, find, solve_dense, has_aux=True)
     raw = residuals(x)
     f, matrix = weighed(x, raw)
     grad = f @ matrix
@@ -271,7 +271,7 @@ def least_squares(
     )
 
 
-def _search(
+def search(
     residuals: Callable[[Array], Array],
     weighed: Callable[[Array, Array], Pair],
     cost_of: Callable[[Array], Array],
