@@ -80,7 +80,7 @@ ROOMS = (
     Room("lower",          COMPILER,   700,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_773, 13.5, "images between convolutions in their order"),
-    Room("lower/fuse",     COMPILER, 1_700, 12.2, "shared values; products of gathered rows"),
+    Room("lower/fuse",     COMPILER, 1_731, 12.2, "products of gathered rows; fewer access maps"),
     Room("lower/index",    COMPILER,   906, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_698, 12.9, "sums of quantised blocks, few rows"),
     Room("lower/math",     COMPILER, 1_566, 11.2, "integers to shorter floats without float64"),
@@ -176,7 +176,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_221, "core": 52_128, "all": 89_270}
+BOUNDS = {"compiler": 34_240, "core": 52_147, "all": 89_270}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -133,6 +133,14 @@ def facts(found: FusionAnalysis) -> object:
     return found.kernel, found.feeds, found.depth_cost, found.inputs, maps
 
 
+def analysed(
+    order: Sequence[UOp], results: frozenset[UOp], barriers: set[UOp], parts: dict[UOp, UOp]
+) -> FusionAnalysis:
+    found = FusionAnalysis(order, results, barriers, parts, HOST.l2_bytes)
+    found.add((), {}, {})
+    return found
+
+
 @settings(max_examples=50)
 @given(outputs=graphs(), data=st.data())
 def test_barriers_that_are_added_change_what_they_would_have_been_from_the_start(
@@ -141,15 +149,13 @@ def test_barriers_that_are_added_change_what_they_would_have_been_from_the_start
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
     results = frozenset(map(output_in_memory, outputs))
     barriers = {u for u in results if u.op is not Op.PARAM}
-    updated = FusionAnalysis(order, results, set(barriers), {}, HOST.l2_bytes)
+    updated = analysed(order, results, set(barriers), {})
     computed = [u for u in order if u.src and u.op not in analysis.SEVERAL_RESULTS]
     for _ in range(3 if computed else 0):
         added = data.draw(st.lists(st.sampled_from(computed), max_size=3))
         parts = {u: added[0] for u in added if data.draw(st.booleans())}
         updated.add(added, parts, {})
-        fresh = FusionAnalysis(
-            order, results, set(updated.barriers), dict(updated.parts), HOST.l2_bytes
-        )
+        fresh = analysed(order, results, set(updated.barriers), dict(updated.parts))
         assert facts(updated) == facts(fresh)
 
 
@@ -159,7 +165,7 @@ def test_only_what_new_barriers_change_is_analysed_again(monkeypatch: pytest.Mon
     for _ in range(10):
         towers = [build.unary(Op.SIN, u) for u in towers]
     order = list(walk(towers))
-    found = FusionAnalysis(order, frozenset(towers), set(towers), {}, HOST.l2_bytes)
+    found = analysed(order, frozenset(towers), set(towers), {})
     visited: list[UOp] = []
     through = FusionAnalysis._through
 
@@ -180,7 +186,7 @@ def test_a_kernel_feeds_its_readers_and_theirs(outputs: list[UOp], data: st.Data
     computed = [u for u in order if u.src and u.op not in analysis.SEVERAL_RESULTS]
     stored = {u for u in computed if data.draw(st.booleans())}
     barriers = stored | {u for u in results if u.op is not Op.PARAM}
-    found = FusionAnalysis(order, results, barriers, {}, HOST.l2_bytes)
+    found = analysed(order, results, barriers, {})
     readers: dict[UOp, set[UOp]] = {}
     for u in found.kernel:
         root = found.kernel[u]

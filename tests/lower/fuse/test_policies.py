@@ -16,7 +16,8 @@ from tfn import numpy as jnp
 from tfn.dtypes import INT32, int8
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
 from tfn.exporting.programs import C_SMALL
-from tfn.lower.fuse.policies import MIN_CACHED_ELEMENTS
+from tfn.lower.fuse.analysis import FusionAnalysis
+from tfn.lower.fuse.policies import MIN_CACHED_ELEMENTS, read_by_several_kernels
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Program
 from tfn.nn.store import hashing
@@ -51,6 +52,18 @@ def test_a_sum_of_many_inputs_is_stored() -> None:
     assert most <= 7, "not one operand for each layer"
     assert len(deep.kernels) <= len(shallow.kernels) + 1
     assert_matches_oracle([stream(7)], rtol=1e-4, atol=1e-4)
+
+
+def test_what_kernels_of_other_loops_read_is_stored_before_access_maps_are_made() -> None:
+    product = matmul(X, p(1, 20, 20))
+    results = [build.add_up(build.unary(Op.TANH, product), (0,)), product + 1.0, product * Y]
+
+    def stored(outputs: list[UOp]) -> set[UOp]:
+        found = FusionAnalysis(list(walk(outputs)), frozenset(outputs), set(outputs), {}, 1 << 20)
+        return read_by_several_kernels(found)[0]
+
+    assert stored(results) == {product}
+    assert not stored(results[1:]), "it may be computed in the loops of both"
 
 
 def test_a_sum_of_few_inputs_is_recomputed() -> None:

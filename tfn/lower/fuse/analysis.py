@@ -264,7 +264,6 @@ class FusionAnalysis:
                 if s.op is not Op.FUNCTION:
                     users = self.consumers.setdefault(s, {})
                     users[node] = (*users.get(node, ()), index)
-        self._analyse(set())
 
     def add(
         self, barriers: Iterable[UOp], parts: Mapping[UOp, UOp], shared: Mapping[UOp, int]

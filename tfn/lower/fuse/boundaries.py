@@ -96,6 +96,7 @@ def insert_barriers(
         sink += [Record("repeated-operands", u, reason=r) for u, r in more_reasons.items()]
     # Half of the cache: the other half is for all else that the kernels between read.
     analysis = FusionAnalysis(order, results, barriers, {}, target.l2_bytes // 2)
+    analysis.add(*policies.read_by_several_kernels(analysis), {})
     while True:
         # Cheap questions about few nodes first; a barrier may change the answer of all later ones.
         unfused, ends = policies.unfused_reductions(analysis)

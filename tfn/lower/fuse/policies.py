@@ -15,8 +15,10 @@ Each policy is a function of the fusion analysis and returns nodes that need a b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Mapping, Sequence
+from functools import reduce
 from math import prod
+from operator import or_
 
 from tfn.lower.fuse.analysis import (
     CONTRACTIONS,
@@ -98,6 +100,44 @@ MATERIALIZE_COST_PASSES = 2
 """Passes over memory that a buffer costs, a write and a read: it has to spare more of them."""
 
 
+def read_by_several_kernels(analysis: FusionAnalysis) -> tuple[set[UOp], dict[UOp, UOp]]:
+    """Reductions that several kernels read in any case, as `unfused_reductions` has them.
+
+    They are found before the first analysis.  As long as no barrier is placed, the kernels of all
+    later layers read a value between two: access maps of a network of 64 layers took a second more.
+    """
+    stored: dict[UOp, str] = {}
+    parts: dict[UOp, UOp] = {}
+    for node in reversed(_in_several_kernels(analysis)):
+        end = _epilogue_end(analysis, node, stored)
+        stored[end] = f"a {node.op.value} that several kernels read is computed once, not by each"
+        parts |= _narrower(analysis, node, end)
+    return _new(analysis, "unfused-reductions", stored), parts
+
+
+def _in_several_kernels(analysis: FusionAnalysis) -> list[UOp]:
+    """Reductions that barriers of different loops read, the last one first."""
+    found: list[UOp] = []
+    bits: dict[Hashable, int] = {}
+    kinds: dict[UOp, int] = {}  # of the loops of barriers that read a node: a bit for each
+    for node in reversed(analysis.order):
+        kinds[node] = reduce(or_, map(kinds.__getitem__, analysis.consumers.get(node, ())), 0)
+        stored = node in analysis.barriers
+        if not stored and node.op in REDUCTIONS and kinds[node].bit_count() > 1:
+            found.append(node)
+            stored = True
+        if stored:
+            kinds[node] = bits.setdefault(_kind_of_loops(node), 1 << len(bits))
+    return found
+
+
+def _kind_of_loops(node: UOp) -> Hashable:
+    """Loops of the kernel that computes a barrier: those of two kinds are in two kernels."""
+    if node.op is Op.GET:
+        return node.src[0]
+    return node if node.op in OWN_KERNEL else loop_shape(node)
+
+
 def unfused_reductions(analysis: FusionAnalysis) -> tuple[set[UOp], dict[UOp, UOp]]:
     """Reductions that cannot be computed once inside the loops of their reader, with epilogues.
 
@@ -122,10 +162,15 @@ def unfused_reductions(analysis: FusionAnalysis) -> tuple[set[UOp], dict[UOp, UO
                 end = _epilogue_end(analysis, node)
                 stored[end] = obstacle
                 later |= {end} - analysis.barriers
-                if end.dtype.itemsize < node.dtype.itemsize and end not in analysis.outputs:
-                    parts[end] = end
+                parts |= _narrower(analysis, node, end)
     new = _new(analysis, "unfused-reductions", stored)
     return new, {u: part for u, part in parts.items() if u in new}
+
+
+def _narrower(analysis: FusionAnalysis, node: UOp, end: UOp) -> dict[UOp, UOp]:
+    """The end of a reduction's epilogue as a part, if it is narrower than the reduction."""
+    narrower = end.dtype.itemsize < node.dtype.itemsize and end not in analysis.outputs
+    return {end: end} if narrower else {}
 
 
 def _new(analysis: FusionAnalysis, policy: str, stored: Mapping[UOp, str]) -> set[UOp]:
@@ -463,7 +508,7 @@ def _nests(
     return owner.op is Op.REDUCE and axes == sorted(long_axes)[: len(axes)]
 
 
-def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
+def _epilogue_end(analysis: FusionAnalysis, node: UOp, stored: Collection[UOp] = ()) -> UOp:
     """The narrowest value that all readers of a reduction read it through: the end of its epilogue.
 
     Values along the way may have several readers, as the halves of a product in a requantization,
@@ -471,9 +516,10 @@ def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
     """
     end, inside = node, {node}
     open_values, remaining = {node}, MAX_EPILOGUE_INSTRUCTIONS
-    while remaining >= 0 and node not in analysis.barriers:
+    barriers = analysis.barriers.union(stored) if stored else analysis.barriers
+    while remaining >= 0 and node not in barriers:
         users = {u for v in open_values for u in analysis.consumers.get(v, {})} - inside
-        ready = [u for u in users if _extends(analysis, u, node, inside)]
+        ready = [u for u in users if _extends(barriers, u, node, inside)]
         if not ready:
             break
         inside.update(ready)
@@ -487,18 +533,18 @@ def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
     return end
 
 
-def _extends(analysis: FusionAnalysis, user: UOp, node: UOp, inside: set[UOp]) -> bool:
+def _extends(barriers: Container[UOp], user: UOp, node: UOp, inside: set[UOp]) -> bool:
     """Whether a value is computed, element by element, of an epilogue and of no other reduction."""
-    if user.op not in ELEMENTWISE or user.shape != node.shape or user in analysis.barriers:
+    if user.op not in ELEMENTWISE or user.shape != node.shape or user in barriers:
         return False
     # A second reduction among its operands would have to be fused into this kernel, too.
     return not any(
-        s not in inside and is_computed(s, analysis.barriers) and _holds_reduction(analysis, s)
+        s not in inside and is_computed(s, barriers) and _holds_reduction(barriers, s)
         for s in user.src
     )
 
 
-def _holds_reduction(analysis: FusionAnalysis, node: UOp) -> bool:
+def _holds_reduction(barriers: Container[UOp], node: UOp) -> bool:
     """Whether a reduction is among what computes a node from values in memory."""
-    nodes = walk([node], lambda n: n not in analysis.barriers)
+    nodes = walk([node], lambda n: n not in barriers)
     return any(n.op in REDUCTIONS for n in nodes)
