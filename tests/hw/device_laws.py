@@ -32,11 +32,12 @@ def assert_a_gpt_has_the_losses_of_the_cpu(platform: str) -> None:
 def assert_arrays_of_two_devices_do_not_mix(platform: str) -> None:
     """The default device is that of the platform."""
     x = tnp.arange(3.0)
-    config.device = "cpu"
-    y = tnp.arange(3.0)
     message = f"on the device {platform}, and the program runs on another"
-    with pytest.raises(DeviceError, match=message):
-        x + y
+    for other in ("python", "cpu"):
+        config.device = other
+        y = tnp.arange(3.0)
+        with pytest.raises(DeviceError, match=message):
+            x + y
     config.device = platform
     with pytest.raises(DeviceError, match=f"not on the device {platform}"):
         x + y

@@ -192,13 +192,13 @@ class DriverMemory:
         return data
 
     def of(self, buffer: object) -> Any:
-        """The memory of a buffer of this platform, as the driver knows it.
+        """The memory of a buffer of this device, as the driver knows it.
 
         Raises:
             DeviceError: for a buffer of another one.
         """
         platform = self.limits.platform
-        if not isinstance(buffer, DriverBuffer) or buffer.pool.limits.platform != platform:
+        if not isinstance(buffer, DriverBuffer) or buffer.pool.copies != self.copies:
             raise foreign(platform, buffer)
         return buffer.memory
 

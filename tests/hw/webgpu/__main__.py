@@ -65,7 +65,7 @@ def times(device: str) -> dict[str, float]:
 
 def adapter() -> Iterator[str]:
     """The machine, the adapter and its limits."""
-    found = driver.driver()
+    found = driver.driver(True)
     yield f"tfn {__version__}, wgpu {found.wgpu.__version__}, Python {platform.python_version()}"
     yield f"{platform.platform()}, {os.cpu_count()} processors"
     yield f"{found.name}: {found.target.triple}"

@@ -56,6 +56,57 @@ def test_functions_without_numbers_of_64_bits() -> None:
     test_words.assert_functions_are_close(lambda *graph: run_on(device, *graph), 400, 3)
 
 
+NUMBERS = [0, 1, -1, 5, -3, 127, -129, 65536, 2.0**31 - 128, -(2.0**31), 2.0**32, 2.0**63, np.nan]
+INTEGERS = [
+    0,
+    1,
+    -1,
+    5,
+    -3,
+    127,
+    -129,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 + 1,
+    2**62 + 12345,
+    2**63 - 1,
+]
+
+
+def compared(x: Any) -> list[Any]:
+    """A number as each dtype, and how those of 64 bits compare with constants."""
+    own = [x.astype(name) for name in ("int8", "int32", "uint32", "float16", "float32")]
+    for wide in (x.astype(name) for name in ("int64", "uint64", "float64")):
+        own += [wide, wide < 5, wide <= 100, wide != 5, x.astype("int32").astype(wide.dtype)]
+    return own
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint64", "float32"])
+def test_numbers_are_cast_to_64_bits_and_compared(on_webgpu: None, dtype: str) -> None:
+    words = np.array([n % 2**64 for n in INTEGERS], np.uint64)
+    x = np.array(NUMBERS, dtype) if dtype == "float32" else words.astype(dtype)
+    read = lambda: [np.asarray(y) for y in tfn.jit(compared)(x)]
+    got = read()
+    config.device = "python"
+    for i, (y, z) in enumerate(zip(got, read(), strict=True)):
+        np.testing.assert_array_equal(y, z, err_msg=str(i))
+
+
+@pytest.mark.usefixtures("on_webgpu")
+def test_bytes_are_sorted() -> None:
+    """By the counts of their digits: see `group_sort`."""
+    x = np.arange(101, dtype=np.int8) * 37 % 11 - 5
+    np.testing.assert_array_equal(jnp.argsort(x), np.argsort(x, kind="stable"))
+
+
+@pytest.mark.usefixtures("on_webgpu")
+def test_nan_differs_from_all_numbers() -> None:
+    x, y = np.array([np.nan, np.nan, 1, 1]), np.array([np.nan, 1, np.nan, 1])
+    for dtype in ("float16", "float32", "float64"):
+        np.testing.assert_array_equal(jnp.asarray(x, dtype) != jnp.asarray(y, dtype), x != y)
+
+
 def without_64_bits(x: Any, words: Any) -> Any:
     """Functions whose usual kernels have numbers of 64 bits."""
     return [

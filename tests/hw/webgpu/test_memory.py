@@ -9,9 +9,11 @@ import pytest
 
 from tests.hw.webgpu.devices import needs_webgpu, shared
 from tfn.config import config
-from tfn.dtypes import FLOAT16, canonical
+from tfn.dtypes import FLOAT16, FLOAT32, canonical
 from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError
 from tfn.hw.memory import HostMemory
+from tfn.hw.webgpu.driver import driver
+from tfn.hw.webgpu.memory import memory_of
 
 pytestmark = needs_webgpu
 
@@ -54,3 +56,12 @@ def test_memory_of_others_is_refused() -> None:
         memory.adopt(np.zeros(3))
     with pytest.raises(DeviceError):
         _ = memory.allocate(4).address
+
+
+def test_an_adapter_that_is_opened_twice_is_two_devices() -> None:
+    wide, narrow = (shared(wide).memory for wide in (True, False))
+    buffer = wide.copy(np.ones(4, np.float32))
+    with pytest.raises(DeviceError, match="not on the device webgpu, where the program runs"):
+        narrow.read(buffer, (4,), FLOAT32)
+    other: Any = memory_of(driver(True))
+    assert other.of(buffer) is buffer.memory

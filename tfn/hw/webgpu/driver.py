@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -98,11 +98,11 @@ def reached(driver: Driver) -> Iterator[None]:
 
 def available() -> str:
     """The reason why no WebGPU device can be used here; empty if one can."""
-    return driven.refusal(driver)
+    return driven.refusal(partial(driver, True))
 
 
 @cache
-def driver(wide: bool = True) -> Driver:
+def driver(wide: bool) -> Driver:
     """The adapter that the system prefers, opened with its own limits.
 
     Args:

@@ -237,10 +237,15 @@ def _binary(w: Writer, u: UOp) -> None:
     held = u.op in SUMS or u.op in PRODUCTS
     kind = w.common(a, b) if u.dtype == dtypes.BOOL else w.kind(u)
     x, y = (_held(w, u, s) if held else w(s, kind) for s in u.src)
+    if u.op in (Op.LT, Op.LE) and kind == "i64" and Op.CONST in (a.op, b.op):
+        # Mesa's llvmpipe compares a widened number with a constant wrongly.
+        x, y = (t if s.op is Op.CONST else f"hold_i64({t})" for t, s in ((x, a), (y, b)))
     if u.dtype == dtypes.BOOL and a.dtype == dtypes.BOOL:
         w.put(u, _of_bools(u.op, x, y))
     elif a.dtype in KINDS and a is b and u.op in (Op.EQ, Op.NE):
         w.put(u, f"{'!' if u.op is Op.EQ else ''}nan_{kind}({x})")  # x == x may be folded
+    elif a.dtype in KINDS and u.op is Op.NE:
+        w.put(u, f"!({x} == {y})")  # != is false for NaN where naga writes it
     elif u.op in (Op.MAX, Op.MIN):
         name = f"{u.op.value}_{w.kind(u)}" if u.dtype in KINDS else u.op.value
         w.put(u, f"{name}({x}, {y})")
@@ -299,8 +304,14 @@ def _cast(w: Writer, u: UOp) -> None:
         _to_integer(w, u, x, own, kind)
     elif to in INTEGERS_64 and kind == "i32" and own == "u32":
         w.put(u, f"i32(min({x}, 0x7fffffffu))")  # an index beyond all buffers stays one
+    elif (own, kind) in WIDENED:
+        w.put(u, f"bitcast<{kind}>({WIDENED[own, kind]}({x}))")
     else:
         w.put(u, cut(to, f"{kind}({x})"))
+
+
+WIDENED = {("u32", "i64"): "u64", ("i32", "u64"): "i64"}
+"""The type by way of which a number is widened: naga takes the sign from the new type."""
 
 
 def _to_integer(w: Writer, u: UOp, x: str, own: str, kind: str) -> None:
