@@ -73,10 +73,10 @@ class Room(NamedTuple):
 
 # fmt: off
 ROOMS = (
-    Room("face",           COMPILER, 2_681,  9.6, "tfn.extend names what annexes import"),
+    Room("face",           COMPILER, 2_682,  9.6, "tfn.extend names what annexes import; Buckets"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_206, 11.5, "axes of ops came here; sets of ops by rows"),
-    Room("transforms",     COMPILER, 5_806, 11.0, "values that are known; batches of NumPy"),
+    Room("transforms",     COMPILER, 5_824, 11.0, "batches of NumPy; jit offers buckets"),
     Room("lower",          COMPILER,   700,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_773, 13.5, "images between convolutions in their order"),
@@ -110,7 +110,8 @@ ROOMS = (
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("science",        FRONTEND, 1_044, 12.5, "fits, roots, equations, curves, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("exporting",      ANNEX,    2_778,  9.4, "pages; stacks by graphs of calls; headers"),
+    Room("buckets",        FRONTEND, 1_060, 12.2, "sizes that change: a rule for each op"),
+    Room("exporting",      ANNEX,    2_779,  9.4, "pages; stacks by graphs; functions of sizes"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   294,  9.7, "pages; loaders of WebAssembly"),
     Room("microcontrollers", FRONTEND, 850,  9.6, "figures; states; products of bytes"),
@@ -176,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_252, "core": 52_159, "all": 89_301}
+BOUNDS = {"compiler": 34_271, "core": 52_178, "all": 89_321}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

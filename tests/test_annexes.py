@@ -18,6 +18,7 @@ from tests.test_structure import HOUSE, ROOT, annex, imports, name, nodes, parse
 
 # fmt: off
 REMAINING = {
+    "buckets": 9,
     "compat": 33,
     "cuda": 13,
     "checkpoints": 13,

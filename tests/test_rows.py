@@ -31,6 +31,7 @@ from tests.numpy import table as numpy_table
 from tests.trace import test_oracle
 from tests.transforms.cases import CASES
 from tfn import dtypes
+from tfn.buckets.mask import MASK
 from tfn.dtypes import (
     ALL,
     BOOL,
@@ -301,6 +302,8 @@ TABLES: dict[str, Table] = {
         "its row of PRIMITIVES says that it is linear"),
     "SEVERAL_RESULTS": Table("tfn/transforms/transpose.py", SEVERAL_RESULTS, SEVERAL,
         "the cotangents of all its operands together"),
+    "MASK": Table("tfn/buckets/mask.py", MASK, JAXPR_OPS - {Op.PARAM, Op.FUNCTION},
+        "what keeps padding out of its result"),
     "BATCH": Table("tfn/transforms/batch.py", BATCH, JAXPR_OPS | {Op.LINEAR},
         "where the batched axis goes", LEAVES),
     "STRUCTURE": Table("tfn/transforms/runtime_checks.py", runtime_checks.STRUCTURE, STEPPED,

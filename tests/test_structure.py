@@ -45,6 +45,7 @@ LOWER = (
 
 # fmt: off
 ANNEXES: dict[str, tuple[str, ...]] = {
+    "buckets":      ("buckets/",),
     "compat":       ("compat/",),
     "cuda":         ("hw/cuda/",),
     "checkpoints":  ("nn/checkpoint/", "nn/data", "nn/fields", "nn/hosts", "nn/permutation",

@@ -35,6 +35,7 @@ with _on_demand(globals()):
     from tfn import torch as torch
     from tfn import tree as tree
     from tfn import tree_util as tree_util
+    from tfn.buckets import Buckets as Buckets
     from tfn.eager import run as run
     from tfn.eager import shards as _shards  # noqa: F401  # installed below
     from tfn.eager import transfer as _transfer  # noqa: F401

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -21,15 +21,15 @@ import numpy as np
 
 from tfn.dtypes import FLOATS, SHORT
 from tfn.errors import ExportError
-from tfn.exporting.container import written
-from tfn.exporting.portable import Input, Portable, stored
 from tfn.exporting.symbolic_dims import Monomial, Numbers, Polynomial, Ratio, Scope
-from tfn.exporting.wellformed import SYMBOL_LIMIT
+from tfn.exporting.wellformed import SYMBOL_LIMIT, Row
 from tfn.extend import argument, source_lines
 from tfn.trace import uop
 
 _LARGE = (10_007, 1_018, 211)
 """Odd and even: a function that treats them differently is detected."""
+MOST_SHOWN = 3
+"""Sizes of which an error shows what differs: the others make it longer, not clearer."""
 _NUMERATORS = tuple(sign * n for n in range(1, 9) for sign in (1, -1))
 
 
@@ -95,40 +95,30 @@ def _candidates(scope: Scope, draw: random.Random) -> Iterator[Numbers]:
 
 
 class Fit:
-    """Unifies traces of one function at several sizes."""
+    """Unifies traces of one function at several sizes.
 
-    def __init__(self, name: str, places: list[Numbers], traces: list[Portable]) -> None:
-        self.name, self.places, self.traces = name, places, traces
-        self.rows = [written(t.jaxpr) for t in traces]
+    Attributes:
+        name: of the function.
+        places: the sizes.
+        rows: of the trace at each of them; see `uop.rows`.
+    """
 
-    def run(self) -> tuple[uop.Rows, tuple[Input, ...]]:
-        """The unified rows and inputs.
+    def __init__(self, name: str, places: Sequence[Numbers], rows: Sequence[Sequence[Row]]) -> None:
+        self.name, self.places, self.rows = name, places, rows
+        self.bases = [basis(sorted(places[0]), degree) for degree in (1, 2)]
+        self.polynomials: dict[tuple[int, ...], Polynomial | None] = {}
+
+    def run(self) -> list[Row]:
+        """The unified rows.
 
         Raises:
             ExportError: with two sizes, and the operation at which their traces differ.
         """
-        first = self.traces[0]
-        for i, other in enumerate(self.traces):
-            if (other.outputs, other.weak) != (first.outputs, first.weak):
-                raise self._differ(i, "the results are nested differently, or differ in weakness")
         self._same_operations()
-        rows = [
-            (row[0][0], row[0][1], self._unified([r[2] for r in row], n))
+        return [
+            (row[0][0], row[0][1], self.unified([r[2] for r in row], n))
             for n, row in enumerate(zip(*self.rows, strict=True))
         ]
-        listed = zip(*(t.inputs for t in self.traces), strict=True)
-        inputs = tuple(
-            replace(many[0], shape=self._unified([i.shape for i in many], None)) for many in listed
-        )
-        arrays = [stored(t.captured) for t in self.traces]
-        for i, other_arrays in enumerate(arrays):
-            if other_arrays != arrays[0]:
-                raise self._differ(
-                    i,
-                    "arrays that were made of no argument are not the same",
-                    "pass what they are made of, as a random key, or make them by tfn.numpy.arange",
-                )
-        return rows, inputs
 
     def _same_operations(self) -> None:
         """Refuse traces that are not the same operations on the same rows."""
@@ -136,7 +126,7 @@ class Fit:
             pairs = itertools.zip_longest(self.rows[0], other)
             for n, (mine, theirs) in enumerate(pairs):
                 if mine is None or theirs is None or mine[:2] != theirs[:2]:
-                    raise self._differ(i, self._shown(0, n), self._shown(i, n))
+                    raise self.differ(i, self._shown(0, n), self._shown(i, n))
 
     def _shown(self, trace: int, n: int) -> str:
         """A row of a trace for an error message."""
@@ -148,7 +138,8 @@ class Fit:
         shape = f" {SHORT[node.dtype]}[{','.join(map(str, node.shape))}]"
         return f"at {show(self.places[trace])}: {node.op.value}{shape}" + (f", {at}" if at else "")
 
-    def _differ(self, trace: int, *got: str) -> ExportError:
+    def differ(self, trace: int, *got: str) -> ExportError:
+        """The error that a trace is not the same function as the first one."""
         sizes = f"{show(self.places[0])} and {show(self.places[trace])}"
         return ExportError(
             f"{self.name} is not the same function at {sizes}",
@@ -156,7 +147,7 @@ class Fit:
             hint="ask for sizes with tfn.lax.cond, or add a constraint that allows one side only",
         )
 
-    def _unified(self, values: Sequence[Any], row: int | None) -> Any:
+    def unified(self, values: Sequence[Any], row: int | None = None) -> Any:
         """One value for all traces, with polynomials where integers differ."""
         first = values[0]
         if all(type(v) is type(first) and v == first for v in values):
@@ -166,17 +157,18 @@ class Fit:
             if polynomial is not None:
                 return polynomial
         elif all(type(v) is tuple and len(v) == len(first) for v in values):
-            return tuple(self._unified(list(many), row) for many in zip(*values, strict=True))
+            return tuple(self.unified(list(many), row) for many in zip(*values, strict=True))
         elif isinstance(first, argument.Const):
             bits = self._constant(values)
             if bits is not None:
-                shape = self._unified([v.shape for v in values], row)
+                shape = self.unified([v.shape for v in values], row)
                 return argument.Const(first.dtype, bits, shape)
         elif is_dataclass(first) and all(type(v) is type(first) for v in values):
             kind: Any = type(first)
             names = [f.name for f in fields(first) if f.compare]
-            return kind(**{n: self._unified([getattr(v, n) for v in values], row) for n in names})
-        seen = "; ".join(f"{v} at {show(at)}" for v, at in zip(values, self.places))
+            return kind(**{n: self.unified([getattr(v, n) for v in values], row) for n in names})
+        plain = [v.value if isinstance(v, argument.Const) else v for v in values[:MOST_SHOWN]]
+        seen = "; ".join(f"{v} at {show(at)}" for v, at in zip(plain, self.places))
         where = "" if row is None else self._shown(0, row) + ": "
         raise ExportError(
             f"{self.name} depends on sizes in a way that cannot be told",
@@ -186,12 +178,12 @@ class Fit:
 
     def _polynomial(self, values: Sequence[int]) -> Polynomial | None:
         """The polynomial of least degree through values; None if degree 2 is not enough."""
-        symbols = sorted(self.places[0])
-        for degree in (1, 2):
-            factors = solved(basis(symbols, degree), self.places, values)
-            if factors is not None:
-                return Polynomial.of(factors)
-        return None
+        key = tuple(values)
+        if key not in self.polynomials:
+            found = (solved(m, self.places, key) for m in self.bases)
+            factors = next((f for f in found if f is not None), None)
+            self.polynomials[key] = None if factors is None else Polynomial.of(factors)
+        return self.polynomials[key]
 
     def _constant(self, values: Sequence[argument.Const]) -> Any:
         """The bits of constants: equal, a size, or a number divided by a size."""

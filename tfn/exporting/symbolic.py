@@ -36,7 +36,7 @@ from tfn import tree
 from tfn.dtypes import SHORT, DType
 from tfn.errors import ArgumentError, ExportError, ShapeError, TfnError
 from tfn.exporting import wellformed
-from tfn.exporting.container import read_again
+from tfn.exporting.container import read_again, written
 from tfn.exporting.generalize import Fit, show, witnesses
 from tfn.exporting.portable import Input, Outline, Portable, agree, arranged, portable, stored
 from tfn.exporting.symbolic_dims import Numbers, Polynomial, Ratio, Scope, Size, Undecided
@@ -279,7 +279,8 @@ class _Tracing:
         places = witnesses(self.scope, avoided)
         with source_lines.tracking():
             traces = [self._traced(numbers) for numbers in places]
-            rows, inputs = Fit(self.name, places, traces).run()
+            fit = Fit(self.name, places, [written(t.jaxpr) for t in traces])
+            rows, inputs = _signature(fit, traces)
         first, texts = traces[0], tuple(c.text for c in self.scope.constraints)
         return Symbolic(rows, inputs, first.captured, first.outputs, first.weak, texts)
 
@@ -308,6 +309,30 @@ class _Tracing:
         except TfnError as error:
             error.add_note(f"{self.name} was traced at {show(numbers)}")
             raise
+
+
+def _signature(fit: Fit, traces: Sequence[Portable]) -> tuple[list[Row], tuple[Input, ...]]:
+    """The unified rows and inputs of traces.
+
+    Raises:
+        ExportError: with two sizes, and what differs between them.
+    """
+    first = traces[0]
+    for i, other in enumerate(traces):
+        if (other.outputs, other.weak) != (first.outputs, first.weak):
+            raise fit.differ(i, "the results are nested differently, or differ in weakness")
+    rows = fit.run()
+    listed = zip(*(t.inputs for t in traces), strict=True)
+    inputs = tuple(replace(many[0], shape=fit.unified([i.shape for i in many])) for many in listed)
+    arrays = [stored(t.captured) for t in traces]
+    for i, other_arrays in enumerate(arrays):
+        if other_arrays != arrays[0]:
+            raise fit.differ(
+                i,
+                "arrays that were made of no argument are not the same",
+                "pass what they are made of, as a random key, or make them by tfn.numpy.arange",
+            )
+    return rows, inputs
 
 
 # The proof.

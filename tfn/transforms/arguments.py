@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -143,6 +146,24 @@ def as_value(leaf: object, name: str | Callable[[], str], hint: str = PLAIN) -> 
             got=f"{type(leaf).__name__} {str(leaf)[:60]!r}",
             hint=hint,
         ) from None
+
+
+_NUMBERS = {bool, int, float, np.ndarray, *(np.dtype(c).type for c in "?bhilqBHILQefdFD")}
+"""The types of what direct entry points do not take, but the arrays that are made of it."""
+
+
+def converted(x: Any) -> Any:
+    """An argument with arrays in place of numbers and arrays of NumPy: a batch of data, say."""
+    kind = type(x)
+    if kind in _NUMBERS:
+        return runtime.installed().asarray(x)
+    if kind not in (dict, list, tuple):
+        return x
+    parts = list(x.values() if kind is dict else x)
+    made = list(map(converted, parts))
+    if all(map(operator.is_, made, parts)):
+        return x
+    return dict(zip(x, made, strict=True)) if kind is dict else kind(made)
 
 
 def results(out: object, function: Function) -> tuple[list[runtime.Value], tree.Structure]:

@@ -20,12 +20,11 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, NamedTuple, Self, overload
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from tfn import tree
 from tfn._support import events
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
+from tfn._support.lazy import by_name
 from tfn._support.validate import a_function
 from tfn.config import config
 from tfn.dtypes import RULES, SHORT, number
@@ -50,6 +49,7 @@ from tfn.transforms.arguments import (
     R_co,
     argument_names,
     as_value,
+    converted,
     is_type,
     name_of,
     parameter_names,
@@ -62,8 +62,7 @@ from tfn.transforms.shard.jit_shardings import Shardings, mesh_key
 from tfn.transforms.static_args import Arrangement, Names, Selection, Split
 from tfn.transforms.tracing import record
 
-_NUMBERS = {bool, int, float, np.ndarray, *(np.dtype(c).type for c in "?bhilqBHILQefdFD")}
-"""The types of what direct entry points do not take, but the arrays that are made of it."""
+_bucketed = by_name("tfn.buckets.bucketed.bucketed")
 
 MAX_NAMED_STRUCTURES = 64
 """The structures of arguments whose names are cached, for errors; more are seldom live at once."""
@@ -194,6 +193,19 @@ def jit(
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
+@overload
+def jit(
+    fun: Any = None,
+    /,
+    *,
+    buckets: Any,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Names = (),
+) -> Any: ...
+
+
 def jit(
     fun: Callable[P, R] | None = None,
     /,
@@ -205,7 +217,8 @@ def jit(
     in_shardings: Any = None,
     out_shardings: Any = None,
     device: Any = None,
-) -> Jitted[P, R] | Callable[[Callable[P, R]], Jitted[P, R]]:
+    buckets: Any = None,
+) -> Any:
     """Compile a function whole, once for each shape, dtype and structure of its arguments.
 
     Usable as ``@jit``, ``@jit(static_argnames="n")`` and ``jit(f, ...)``, on functions and on
@@ -223,6 +236,9 @@ def jit(
         out_shardings: the shardings of results: one for all, or a tree of them that begins like
             the result; None leaves a result to the compiler.
         device: the device to run on, where no argument is committed to another one.
+        buckets: axes whose sizes are rounded up, so that one program serves many sizes: a dict from
+            arguments to the names of their axes, as ``{"x": "batch _"}``, or `tfn.Buckets`, which
+            says to what.  Results are those of the true sizes.
 
     Raises:
         DeviceError: for arguments on different devices, naming two of them.
@@ -238,6 +254,8 @@ def jit(
     """
     options = static_argnums, static_argnames, donate_argnums, donate_argnames
     shardings = in_shardings, out_shardings, device
+    if buckets is not None:
+        return _bucketed(fun, buckets, options, shardings)
     if fun is None:
         return lambda f: Jitted(f, *options, shardings=shardings)
     return Jitted(fun, *options, shardings=shardings)
@@ -373,10 +391,10 @@ class Jitted(Generic[P, R_co]):
             if result is not NotImplemented:
                 return result
         if entries:
-            converted = [_converted(x) for x in values]
-            if not all(map(operator.is_, converted, values)):
+            changed = [converted(x) for x in values]
+            if not all(map(operator.is_, changed, values)):
                 for direct in entries:
-                    result = direct(*converted)
+                    result = direct(*changed)
                     if result is not NotImplemented:
                         return result
         result = self._call(args, kwargs)
@@ -581,20 +599,6 @@ class Jitted(Generic[P, R_co]):
 
     def __repr__(self) -> str:
         return f"<{'call' if self.called else 'jit'} of {name_of(self.function)}>"
-
-
-def _converted(x: Any) -> Any:
-    """An argument with arrays in place of numbers and arrays of NumPy: a batch of data, say."""
-    kind = type(x)
-    if kind in _NUMBERS:
-        return runtime.installed().asarray(x)
-    if kind not in (dict, list, tuple):
-        return x
-    parts = list(x.values() if kind is dict else x)
-    made = list(map(_converted, parts))
-    if all(map(operator.is_, made, parts)):
-        return x
-    return dict(zip(x, made, strict=True)) if kind is dict else kind(made)
 
 
 def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:
