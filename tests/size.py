@@ -79,7 +79,7 @@ ROOMS = (
     Room("transforms",     COMPILER, 5_824, 11.0, "batches of NumPy; jit offers buckets"),
     Room("lower",          COMPILER,   700,  9.7, "passes for the least code; runs of launches"),
     Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
-    Room("lower/graph",    COMPILER, 2_773, 13.5, "images between convolutions in their order"),
+    Room("lower/graph",    COMPILER, 2_828, 13.6, "images in the order of convolutions; Winograd"),
     Room("lower/fuse",     COMPILER, 1_731, 12.2, "products of gathered rows; fewer access maps"),
     Room("lower/index",    COMPILER,   906, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_698, 12.9, "sums of quantised blocks, few rows"),
@@ -103,7 +103,7 @@ ROOMS = (
     Room("webgpu",         FRONTEND,   782, 11.0, "the GPUs of all makers, and faults of drivers"),
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
-    Room("onnx",           FRONTEND, 4_902, 12.2, "functions both ways; numbers of one byte"),
+    Room("onnx",           FRONTEND, 4_908, 12.2, "functions both ways; weights stay bytes"),
     Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
     Room("torch",          FRONTEND, 2_439, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
@@ -177,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_271, "core": 52_178, "all": 89_321}
+BOUNDS = {"compiler": 34_326, "core": 52_233, "all": 89_376}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

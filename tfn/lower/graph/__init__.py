@@ -12,6 +12,7 @@ Files in reading order:
     channels_last    images between convolutions in the order of these
     conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
     conv_product     convolutions of integers as products, for units that multiply pairs
+    winograd         convolutions of integers by 3 x 3 with fewer products
     masked_update    selects between an update and what it updates, as updates of some points
     few_bins         scatters into a few elements, as reductions
     layout           memory layouts: strides, panels, padded leading dimensions

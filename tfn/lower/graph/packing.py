@@ -26,6 +26,7 @@ from math import lcm, prod
 from operator import add
 
 from tfn.dtypes import FLOAT32, FLOATS, INT32, INTEGERS, DType, int8, int16, uint8
+from tfn.lower.graph import winograd
 from tfn.lower.graph.channels_last import channels_last
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
 from tfn.lower.graph.conv_product import as_product
@@ -171,6 +172,9 @@ def _convolution(u: UOp, target: Target) -> UOp:
     if u.arg.tf32:
         u = changed("round-to-tf32", u, rounded_conv(u))
     if _is_product(u, target):
+        if winograd.fits(u):
+            fewer: UOp = winograd.as_products(u, partial(_product, target=target))
+            return build.cast(changed("winograd", u, fewer), u.dtype)
         (product,) = changed("as-product", u, as_product(u)).src
         return build.reshape(_product(product, target), u.shape)
     return convolution(u, target, partial(pack_b, target=target), partial(widened, target=target))

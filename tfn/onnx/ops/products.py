@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tfn import lax, nn
+from tfn import jit, lax, nn
 from tfn import numpy as jnp
 from tfn.onnx.ops.elementwise import _cast
 from tfn.onnx.ops.known import Value, known, library, like
@@ -122,10 +123,14 @@ def DynamicQuantizeLinear(x: Value) -> Value:
     return y, scale, zero
 
 
+def _is_zero(zero: Value) -> bool:
+    return zero is None or (known(zero) and not np.any(zero))
+
+
 def _centred(x: Value, zero: Value, axis: int) -> Value:
     """Integers of 8 bits less their zero point, as 16-bit ones, of which units multiply pairs."""
     wide = jnp.asarray(x).astype("int16")
-    if zero is None or (known(zero) and not np.any(zero)):
+    if _is_zero(zero):
         return wide
     zero = jnp.asarray(zero).astype("int16")
     return wide - (along(zero, wide.ndim, axis) if zero.ndim == 1 else zero)
@@ -169,9 +174,15 @@ def ConvInteger(
     rank = x.ndim - 2
     strides, dilations = tuple(strides or (1,) * rank), tuple(dilations or (1,) * rank)
     sides = around(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
-    x, w = (_centred(*given) for given in ((x, x_zero, 1), (w, w_zero, 0)))
-    form = layout(rank), group, 1, None, "int32"
-    return lax.conv_general_dilated(x, w, strides, sides, None, dilations, *form)
+    zeros = (None if _is_zero(zero) else zero for zero in (x_zero, w_zero))
+    form = strides, tuple(sides), None, dilations, layout(rank), group, 1, None, "int32"
+    return _conv_of_bytes(x, w, *zeros, form)
+
+
+@partial(jit, static_argnums=4)
+def _conv_of_bytes(x: Value, w: Value, x_zero: Value, w_zero: Value, form: Any) -> Value:
+    """The convolution of a program that widens captured weights, and knows what these may be."""
+    return lax.conv_general_dilated(_centred(x, x_zero, 1), _centred(w, w_zero, 0), *form)
 
 
 def QLinearConv(*values: Value, **options: Any) -> Value:
