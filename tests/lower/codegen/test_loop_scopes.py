@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.lower.graphs import p
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.codegen.loop_scopes import Scopes
-from tfn.trace.argument import Access
+from tfn.trace.argument import Access, Place, Range
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
@@ -39,7 +39,8 @@ def test_equal_instructions_are_placed_once() -> None:
 
 def test_operands_are_not_placed() -> None:
     code = Scopes()
-    for u in (ZERO, X, UOp(Op.LANES, (), 8)):
+    thread = UOp(Op.RANGE, (), Range(-1, 4, Place.LOCAL))
+    for u in (ZERO, X, thread, UOp(Op.LANES, (), 8)):
         assert code.place(u) is u
     assert code.root.items == []
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tfn.dtypes import INT64, DType
-from tfn.lower.codegen.loop_scopes import Scopes
+from tfn.lower.codegen.loop_scopes import NOT_INSTRUCTIONS, Scopes
 from tfn.lower.index.affine import affine, sum_node
 from tfn.trace import build
 from tfn.trace.argument import Access
@@ -22,9 +22,6 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 Index = UOp | int
-_OPERANDS = frozenset({Op.CONST, Op.PARAM, Op.RANGE, Op.LOCAL_MEMORY})
-"""Values that are no instructions; a RANGE is the number of a thread in its group."""
-
 LoopBody = Callable[..., None]
 """The body of a loop: called with its counter, or with several consecutive ones."""
 
@@ -38,7 +35,7 @@ class Builder:
 
     def place(self, u: UOp) -> UOp:
         """Place an expression, operands first, each in the innermost loop it depends on."""
-        if u not in self.scopes.placed and u.op not in _OPERANDS:
+        if u not in self.scopes.placed and u.op not in NOT_INSTRUCTIONS:
             for s in u.src:
                 self.place(s)
             self.scopes.place(u)

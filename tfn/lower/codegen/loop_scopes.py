@@ -15,8 +15,11 @@ from tfn._support.frozen import mutable
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-NOT_INSTRUCTIONS = frozenset({Op.CONST, Op.PARAM, Op.LANES})
-"""Values that are operands only: they are written where they are used, and have no scope."""
+NOT_INSTRUCTIONS = frozenset({Op.CONST, Op.PARAM, Op.LANES, Op.RANGE, Op.LOCAL_MEMORY})
+"""Values that are operands only: they are written where they are used, and have no scope.
+
+A RANGE is the number of a thread in its group.
+"""
 
 
 @mutable
