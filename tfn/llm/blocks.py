@@ -34,17 +34,24 @@ Dequantize = Callable[[Array], Array]
 
 
 class Codes(NamedTuple):
-    """Weights of blocks as integers: ``scale * codes - least``.
+    """Weights of blocks as integers: ``scale * (codes - zero) - least``.
 
     Attributes:
         scale: float32 (..., 1).
         codes: int8 or uint8 (..., elements).
         least: float32 (..., 1); None for zeros.
+        zero: the code of zero.
     """
 
     scale: Array
     codes: Array
     least: Array | None = None
+    zero: int = 0
+
+    @property
+    def signed(self) -> Array:
+        """Codes of which 0 stands for zero."""
+        return self.codes.view("int8") - self.zero if self.zero else self.codes
 
 
 @frozen
@@ -116,7 +123,7 @@ def _signed(x: Array, offset: int) -> Array:
 
 
 def _q4_0(raw: Array) -> Codes:
-    return Codes(_half(raw, 0), _fields(raw[..., 2:], 4, 16).view("int8") - 8)
+    return Codes(_half(raw, 0), _fields(raw[..., 2:], 4, 16), zero=8)
 
 
 def _q4_1(raw: Array) -> Codes:
@@ -129,7 +136,7 @@ def _five(raw: Array, at: int) -> Array:
 
 
 def _q5_0(raw: Array) -> Codes:
-    return Codes(_half(raw, 0), _five(raw, 2).view("int8") - 16)
+    return Codes(_half(raw, 0), _five(raw, 2), zero=16)
 
 
 def _q5_1(raw: Array) -> Codes:
@@ -350,9 +357,9 @@ def _plain(name: str, dtype: Any) -> Format:
 
 def _coded(name: str, size: int, codes: Callable[[Array], Codes]) -> Format:
     def dequantize(raw: Array) -> Array:
-        scale, values, least = codes(raw)
-        numbers = scale * values.astype("float32")
-        return numbers if least is None else numbers - least
+        block = codes(raw)
+        numbers = block.scale * block.signed.astype("float32")
+        return numbers if block.least is None else numbers - block.least
 
     return Format(name, 32, size, None, dequantize, codes)
 

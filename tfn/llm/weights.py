@@ -88,6 +88,9 @@ def dense(weight: Weight) -> Array:
 FEW_ROWS = 8
 """Inputs up to which each is multiplied by integers; more take weights from panels of floats."""
 
+SEVERAL_ROWS = 4
+"""Inputs from which on the code of zero is taken from sums of codes, and not from each code."""
+
 STEP = 1 / 127
 """The step of inputs of 8 bits, as a part of the largest one of a block."""
 
@@ -128,20 +131,24 @@ def _coded_product(x: Array, raw: Array, name: str) -> Array:
     """Products of rounded inputs with blocks of integers; their slopes are those of the weights."""
     form = BY_NAME[name]
     assert form.codes is not None
-    scale, codes, least = form.codes(raw)
-    blocks = x.reshape(-1, *codes.shape[1:])
+    held = form.codes(raw)
+    blocks = x.reshape(-1, *held.codes.shape[1:])
     largest = jnp.abs(blocks).max(-1, keepdims=True)
     rounded = jnp.round(blocks * jnp.where(largest == 0, 0, 127 / largest)).astype("int8")
     rounded = lax.optimization_barrier(rounded)  # once, and not for each row of the weight
     if len(blocks) > FEW_ROWS:
         numbers = (rounded.astype("float32") * (largest * STEP)).reshape(x.shape)
         return _by_panels(numbers, raw, form)
-    wide, by = rounded.astype("int32"), largest[..., 0]
+    wide, apart = rounded.astype("int32"), len(blocks) >= SEVERAL_ROWS
+    codes = held.codes if apart else held.signed
     sums = (codes.astype("int32") * wide[:, None]).sum(-1).astype("float32")
-    sums = sums * (scale * STEP)[..., 0] * by[:, None]
-    if least is not None:
-        sums = sums - least[..., 0] * (wide.sum(-1).astype("float32") * by * STEP)[:, None]
-    return sums.sum(-1).reshape(*x.shape[:-1], -1)
+    if apart and held.zero:
+        sums = sums - lax.optimization_barrier(wide.sum(-1).astype("float32") * held.zero)[:, None]
+    products = sums * (held.scale * STEP)[..., 0]
+    if held.least is not None:
+        least = lax.optimization_barrier(wide.sum(-1).astype("float32") * STEP)
+        products = products - held.least[..., 0] * least[:, None]
+    return (products * largest[..., 0][:, None]).sum(-1).reshape(*x.shape[:-1], -1)
 
 
 @_coded_product.defjvp

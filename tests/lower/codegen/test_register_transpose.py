@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.graphs import assert_matches_oracle, p
-from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, DType
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, DType, int8, int16
 from tfn.lower.codegen.register_transpose import transpose
 from tfn.trace import build
 from tfn.trace.argument import Param
@@ -31,6 +31,24 @@ def test_transpose_makes_columns_of_rows(n: int) -> None:
     assert np.array_equal([values[u] for u in columns], value.T)
     assert len(shuffles) == n * n.bit_length() - n, "n shuffles for each doubling"
     assert transpose(rows, add) == columns, "the rows themselves are not touched"
+
+
+@pytest.mark.parametrize(("lanes", "rows", "group"), [(8, 8, 4), (8, 4, 4), (16, 4, 4), (4, 4, 2)])
+def test_groups_of_elements_move_together(lanes: int, rows: int, group: int) -> None:
+    """Four rows of eight lanes are two squares, side by side."""
+    dtype = int8.dtype if group == 4 else int16.dtype
+    vectors = [UOp(Op.PARAM, (), Param(i, (lanes * group,), dtype)) for i in range(rows)]
+    value = np.arange(rows * lanes * group).reshape(rows, lanes, group)
+    values = dict(zip(vectors, value, strict=True))
+
+    def add(u: UOp) -> UOp:
+        both = np.concatenate([values[s] for s in u.src]).reshape(-1)
+        values[u] = both[list(u.arg)].reshape(lanes, group)
+        return u
+
+    columns = [values[u] for u in transpose(vectors, add, group)]
+    apart = value.reshape(rows, lanes // rows, rows, group)
+    assert np.array_equal(columns, apart.transpose(2, 1, 0, 3).reshape(rows, lanes, group))
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (33, 50), (1, 70), (64, 17), (3, 40, 21)])

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tfn
 from tests.covering import covering
 from tests.lower.quantised import AVX2, close, draw_bytes, text_of
 from tfn.lower import pipeline
+from tfn.lower.target.target import Target
+
+SSE = Target("x86_64-unknown-linux-gnu", "x86-64-v2", "+ssse3,+sse4.1", 16, 16)
 
 
 def by_blocks(q: Any, x: Any, d: Any) -> Any:
@@ -118,3 +122,35 @@ def test_what_is_added_to_a_sum_is_in_one_lane_of_each_block() -> None:
     assert "sitofp <8 x i32>" in text_of(f, p, x, d)
     q = np.concatenate([p & 15, p >> 4], -1).astype("f8")
     close(tfn.jit(f)(p, x, d), (q * x).sum((1, 2)) / 2 + 8)
+
+
+def of_rows(raw: Any, x: Any, d: Any) -> Any:
+    """Nibbles of weights, by several rows of bytes at once."""
+    sums = (nibbles_of(raw).astype("int32") * x.astype("int32")[:, None]).sum(-1)
+    return (sums.astype("float32") * d).sum(-1)
+
+
+def squares(rows: int, weights: int, blocks: int, half: int) -> list[np.ndarray]:
+    d = np.random.default_rng(1).uniform(0.1, 1, (weights, blocks)).astype("f4")
+    raw, x = draw_bytes("uint8", weights, blocks, half), draw_bytes("int8", rows, blocks, 2 * half)
+    return [raw, x, d]
+
+
+@covering("rows, weights, blocks, half", [3, 4, 7, 8, 16], [8, 24, 30, 136], [1, 2, 7], [8, 16, 32])
+def test_blocks_by_several_rows_have_the_values_of_numpy(
+    rows: int, weights: int, blocks: int, half: int
+) -> None:
+    raw, x, d = squares(rows, weights, blocks, half)
+    q = np.concatenate([raw & 15, raw >> 4], -1).astype("f8")
+    exact = ((q * x.astype("f8")[:, None]).sum(-1) * d).sum(-1)
+    close(tfn.jit(of_rows)(raw, x, d), exact)
+
+
+@pytest.mark.parametrize("target", [AVX2, SSE], ids=["avx2", "sse"])
+@pytest.mark.parametrize(("rows", "half"), [(3, 16), (4, 16), (8, 16), (8, 20)])
+def test_blocks_are_transposed_for_several_rows(rows: int, half: int, target: Target) -> None:
+    """Then a vector of sums is stored, and no lanes are added up."""
+    arguments = squares(rows, 64, 16, half)
+    text = str(tfn.show(of_rows, *arguments, at="linear", target=target))
+    turned = rows >= 4 and half == 16
+    assert ("+ lane] = s0" in text) == turned

@@ -101,7 +101,7 @@ def load(emitter: Emitter, node: UOp, neighbours: int = 1) -> UOp | None:
         if not stride and width > 1:
             one = emitter.place(UOp(Op.SHUFFLE, (one, one), (*range(width),) * part))
         loaded.append(one if stride else emitter.splat(one, part))
-    return _joined(emitter, loaded)
+    return joined(emitter, loaded)
 
 
 def value(emitter: Emitter, node: UOp) -> UOp | None:
@@ -117,10 +117,10 @@ def value(emitter: Emitter, node: UOp) -> UOp | None:
     for start in range(0, emitter.env[r].arg, part):
         with emitter.at.restoring([r]), emitter.at.constant(r, start):
             values.append(emitter.splat(emitter.emit(node), part))
-    return _joined(emitter, values)
+    return joined(emitter, values)
 
 
-def _joined(emitter: Emitter, parts: list[UOp]) -> UOp:
+def joined(emitter: Emitter, parts: list[UOp]) -> UOp:
     """Vectors side by side in one."""
     while len(parts) > 1:
         order = (*range(2 * parts[0].shape[0]),)

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from tfn.lower.codegen import lane_parts
 from tfn.lower.codegen.emitter import Emitter, constant_truth
-from tfn.trace.argument import Access
+from tfn.lower.codegen.register_transpose import transpose
+from tfn.lower.target.register_tile import PART_BYTES
+from tfn.trace.argument import Access, Place
 from tfn.trace.op import ELEMENTWISE, Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const_value
 
 
 def neighbours(emitter: Emitter, u: UOp, unit: UOp, lanes: int) -> UOp:
@@ -72,10 +74,36 @@ def _load(emitter: Emitter, load: UOp, lanes: int, count: int) -> UOp | None:
     base, offset, width, stride = emitter.address(load.src[1])
     buffer = load.src[0]
     if base.shape or (width > 1 and stride != count):
-        return None
+        first = Access(offset, width, stride)
+        return None if base.shape else _load_turned(emitter, load, base, first, count)
     if width == 1:
         group = emitter.place(UOp(Op.LOAD, (buffer, base), Access(offset, count, 1)))
         return emitter.place(UOp(Op.SHUFFLE, (group, group), (*range(count),) * lanes))
     mask = emitter.predicate(load, None, width)
     src = (buffer, base) if mask is None else (buffer, base, repeated(emitter, mask, width, count))
     return emitter.place(UOp(Op.LOAD, src, Access(offset, count * width, 1)))
+
+
+def _load_turned(emitter: Emitter, load: UOp, base: UOp, first: Access, count: int) -> UOp | None:
+    """Neighbours that lie together, of lanes that lie apart: rows of them, transposed.
+
+    A row has as many groups of neighbours as there are lanes; or as a part of a vector has, then
+    several are side by side in one.
+    """
+    terms, _ = emitter.affine(load.src[1])
+    inside = [r for r, k in terms if k == count and r.op is Op.RANGE]
+    across = [r for r in inside if r.arg.place is Place.UPCAST]
+    groups = PART_BYTES // (count * load.dtype.itemsize)
+    if len(across) != 1 or emitter.lane_mask(load) is not None:
+        return None
+    size, at = emitter.at.trips(across[0]), const_value(emitter.env[across[0]])
+    if size not in (first.lanes, groups) or first.lanes % groups:
+        return None
+    rows = [
+        emitter.place_load(
+            UOp(Op.LOAD, (load.src[0], base), Access(start - at * count, size * count, 1))
+        )
+        for start in range(first.offset, first.offset + first.lanes * first.stride, first.stride)
+    ]
+    vectors = [lane_parts.joined(emitter, rows[i::size]) for i in range(size)]
+    return transpose(vectors, emitter.place, count)[at]

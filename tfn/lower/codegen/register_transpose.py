@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tfn.lower.target.register_tile import PART_BYTES
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-
-PART_BYTES = 16
-"""The part of a vector that shuffles of elements do not cross: 128 bits, of SSE, AVX and NEON."""
 
 Order = tuple[int, ...]
 """Lane numbers of two vectors, one after the other."""
 
 
-def transpose(rows: Sequence[UOp], add: Callable[[UOp], UOp]) -> list[UOp]:
+def transpose(rows: Sequence[UOp], add: Callable[[UOp], UOp], group: int = 1) -> list[UOp]:
     """The columns of a square of vectors, in log2(n) steps of n shuffles.
 
     First within parts, interleaving two vectors; then by parts, every second one of both::
@@ -27,23 +25,34 @@ def transpose(rows: Sequence[UOp], add: Callable[[UOp], UOp]) -> list[UOp]:
         b0 b1 b2 b3 | b4 ..  -> a2 b2 a3 b3 | a6 ..  -> a1 b1 c1 d1 | a5 ..  -> a1 b1 c1 d1 | e1 ..
 
     Args:
-        rows: as many vectors as each has lanes, a power of two.
+        rows: as many vectors as each has lanes, a power of two; or as many as a part has, whose
+            squares are then transposed side by side.
         add: places an instruction and returns it.
+        group: elements of a lane.
 
     Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, on transposing.
     """
-    rows, n = list(rows), len(rows)
-    part = min(n, PART_BYTES // rows[0].dtype.itemsize)
+    rows, n = list(rows), rows[0].shape[0] // group
+    part = min(n, PART_BYTES // (rows[0].dtype.itemsize * group))
     d = 1
-    while d < n:
+    while d < len(rows):
         orders = _interleave(n, part, d) if d < part else _select_parts(n, part)
-        for i in range(n):
+        for i in range(len(rows)):
             if not i & d:
                 pair = (rows[i], rows[i + d])
-                rows[i], rows[i + d] = (add(UOp(Op.SHUFFLE, pair, order)) for order in orders)
+                rows[i], rows[i + d] = (
+                    add(
+                        UOp(
+                            Op.SHUFFLE,
+                            pair,
+                            tuple([k * group + j for k in o for j in range(group)]),
+                        )
+                    )
+                    for o in orders
+                )
         d *= 2
     # Interleaving halves leaves the columns of a part in bit-reversed order.
-    return [rows[_bit_reversed(i, part)] for i in range(n)]
+    return [rows[_bit_reversed(i, part)] for i in range(len(rows))]
 
 
 def _interleave(n: int, part: int, size: int) -> tuple[Order, Order]:

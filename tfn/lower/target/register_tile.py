@@ -42,6 +42,9 @@ STREAMED_COST = 2.5
 BODY_COST = 0.001
 """The relative cost of one more sum in the code of a kernel, which is to be compiled."""
 
+PART_BYTES = 16
+"""The part of a vector that shuffles of elements do not cross: 128 bits, of SSE, AVX and NEON."""
+
 MAX_LANES_TO_TRANSPOSE = 16
 """Lanes up to which squares of vectors are transposed in registers.
 
