@@ -78,13 +78,13 @@ ROOMS = (
     Room("trace",          COMPILER, 4_206, 11.5, "axes of ops came here; sets of ops by rows"),
     Room("transforms",     COMPILER, 5_824, 11.0, "batches of NumPy; jit offers buckets"),
     Room("lower",          COMPILER,   700,  9.7, "passes for the least code; runs of launches"),
-    Room("lower/target",   COMPILER,   128,  9.0, "instructions for products of bytes"),
+    Room("lower/target",   COMPILER,   129,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_828, 13.6, "images in the order of convolutions; Winograd"),
     Room("lower/fuse",     COMPILER, 1_731, 12.2, "products of gathered rows; fewer access maps"),
     Room("lower/index",    COMPILER,   906, 13.1, "bounds of clipped floats"),
-    Room("lower/loops",    COMPILER, 1_698, 12.9, "sums of quantised blocks, few rows"),
+    Room("lower/loops",    COMPILER, 1_740, 12.9, "sums of quantised blocks, few rows, transposed"),
     Room("lower/math",     COMPILER, 1_566, 11.2, "integers to shorter floats without float64"),
-    Room("lower/codegen",  COMPILER, 4_025, 11.5, "products of bytes; floats that are clipped"),
+    Room("lower/codegen",  COMPILER, 4_055, 11.5, "products of bytes, transposed; clipped floats"),
     Room("lower/memory",   COMPILER,   973, 11.4, "preludes as rows; pairs of states"),
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_288,  8.9, "as measured"),
@@ -104,7 +104,7 @@ ROOMS = (
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_908, 12.2, "functions both ways; weights stay bytes"),
-    Room("llm",            FRONTEND, 4_724, 12.5, "formats, layers, engine, server; fast draws"),
+    Room("llm",            FRONTEND, 4_732, 12.5, "formats, layers, engine, server; fast draws"),
     Room("torch",          FRONTEND, 2_439, 12.7, "ATen, linear algebra too: a function for each"),
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
@@ -177,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_326, "core": 52_233, "all": 89_376}
+BOUNDS = {"compiler": 34_399, "core": 52_306, "all": 89_449}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
