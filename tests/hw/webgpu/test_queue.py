@@ -14,6 +14,7 @@ from tests.lower.graphs import assert_close, inputs, jaxpr, p, run_on, run_oracl
 from tfn.config import config
 from tfn.dtypes import BOOL, FLOAT32, INT32, canonical
 from tfn.errors import CompileError, DeviceError
+from tfn.hw.commands import record
 from tfn.hw.webgpu import driver
 from tfn.hw.webgpu.device import webgpu
 from tfn.hw.webgpu.queue import WebGpuQueue
@@ -57,6 +58,21 @@ def test_more_operands_than_buffers_are_packed(n: int, monkeypatch: pytest.Monke
         other = WebGpuQueue(replace(queue.driver, limits=few), queue.memory)
         for x, y in zip(run_on(replace(shared(), queue=other), program, values), want, strict=True):
             assert_close(x, y, 1e-5, 1e-6, str(most))
+
+
+def test_launches_that_bind_the_same_buffers_share_their_bindings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue: Any = shared().queue
+    made, kind = [], type(queue.driver.device)
+    own = kind.create_bind_group
+    monkeypatch.setattr(kind, "create_bind_group", lambda *a, **k: made.append(k) or own(*a, **k))
+    x = p(0, 1 << 17)
+    for _ in range(8):
+        x = x * 0.5 - build.broadcast_in_dim(build.add_up(x, (0,)), x.shape, ())
+    launches = len(record(pipeline.lower(jaxpr([x]), shared().target)))
+    run_on(shared(), jaxpr([x]), [np.zeros(x.shape, np.float32)])
+    assert launches >= 8 and len(made) <= 4
 
 
 def test_a_refused_shader_is_an_error_with_the_words_of_the_driver() -> None:

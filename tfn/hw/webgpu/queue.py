@@ -14,7 +14,7 @@ import numpy as np
 
 from tfn.errors import CompileError
 from tfn.extend import Learn, Program, commands, driven, frozen
-from tfn.hw.webgpu.binding import Operand, bound, described
+from tfn.hw.webgpu.binding import Operand, bindings, bound, described
 from tfn.hw.webgpu.driver import Driver, reached
 from tfn.hw.webgpu.wgsl import MAX_GROUPS, shared_bytes
 
@@ -43,6 +43,7 @@ class _Waiting:
 
     Attributes:
         pipeline: of its kernel.
+        layout: of its bindings.
         buffers: that it binds.
         uniforms: the number of groups, and the offsets of operands.
         groups: their number.
@@ -50,6 +51,7 @@ class _Waiting:
     """
 
     pipeline: Any
+    layout: Any
     buffers: Sequence[Any]
     uniforms: np.ndarray[Any, Any]
     groups: int
@@ -83,8 +85,8 @@ class _Launches:
         uniforms = np.zeros(UNIFORM_BYTES * -(-(16 + 4 * len(offsets)) // UNIFORM_BYTES) // 4, "u4")
         uniforms[1] = command.groups
         uniforms[4 : 4 + len(offsets)] = offsets
-        pipeline = self.queue.pipeline(kernel.text, tuple(places))
-        found = _Waiting(pipeline, buffers, uniforms, command.groups, before, after)
+        pipeline, layout = self.queue.pipeline(kernel.text, tuple(places))
+        found = _Waiting(pipeline, layout, buffers, uniforms, command.groups, before, after)
         self.waiting.append(found)
         if len(self.waiting) == MAX_LAUNCHES:
             self.submit()
@@ -127,21 +129,22 @@ class _Launches:
         uniform = device.create_buffer_with_data(data=numbers, usage=usage.UNIFORM)
         encoder = device.create_command_encoder()
         work, at = encoder.begin_compute_pass(), 0
+        made = dict[tuple[int, ...], Any]()  # most launches bind the arena alone
         for launch in self.waiting:
-            parts = [(uniform, at, launch.uniforms.nbytes)]
-            parts += [(b, 0, b.size) for b in launch.buffers]
-            at += launch.uniforms.nbytes
-            entries = [
-                {"binding": i, "resource": {"buffer": b, "offset": begin, "size": size}}
-                for i, (b, begin, size) in enumerate(parts)
-            ]
-            group = device.create_bind_group(
-                layout=launch.pipeline.get_bind_group_layout(0), entries=entries
-            )
+            size = launch.uniforms.nbytes
+            key = (id(launch.layout), size, *map(id, launch.buffers))
+            if key not in made:
+                parts = [(uniform, size), *((b, b.size) for b in launch.buffers)]
+                entries = [
+                    {"binding": i, "resource": {"buffer": b, "offset": 0, "size": n}}
+                    for i, (b, n) in enumerate(parts)
+                ]
+                made[key] = device.create_bind_group(layout=launch.layout, entries=entries)
             if launch.before:
                 work = _copied(encoder, work, launch.before)
             work.set_pipeline(launch.pipeline)
-            work.set_bind_group(0, group)
+            work.set_bind_group(0, made[key], [at])
+            at += size
             groups = launch.groups
             work.dispatch_workgroups(min(groups, MAX_GROUPS), -(-groups // MAX_GROUPS))
             if launch.after:
@@ -165,7 +168,8 @@ class WebGpuQueue:
     def __init__(self, driver: Driver, memory: driven.DriverMemory) -> None:
         self.driver, self.memory = driver, memory
         self.lock = threading.RLock()  # a function of the host may call programs itself
-        self._pipelines: dict[tuple[str, tuple[int, ...]], Any] = {}
+        self._pipelines: dict[tuple[str, tuple[int, ...]], tuple[Any, Any]] = {}
+        self._layouts: dict[tuple[bool, ...], Any] = {}
 
     def serve(self, array: type, learn: Learn | None = None) -> None:
         """Nothing: there are no native entries."""
@@ -181,8 +185,24 @@ class WebGpuQueue:
 
         return driven.DriverExecutable(program, self.memory, self.lock, begin)
 
-    def pipeline(self, text: str, places: tuple[int, ...]) -> Any:
-        """A kernel for operands in buffers of these numbers, compiled once.
+    def layout(self, writes: tuple[bool, ...]) -> Any:
+        """The bindings of kernels that write some of their buffers: uniforms, and each buffer."""
+        if writes not in self._layouts:
+            kinds = ("storage" if write else "read-only-storage" for write in writes)
+            buffers = [
+                {"type": "uniform", "has_dynamic_offset": True},
+                *({"type": k} for k in kinds),
+            ]
+            stage = self.driver.wgpu.ShaderStage.COMPUTE
+            self._layouts[writes] = self.driver.device.create_bind_group_layout(
+                entries=[
+                    {"binding": i, "visibility": stage, "buffer": b} for i, b in enumerate(buffers)
+                ]
+            )
+        return self._layouts[writes]
+
+    def pipeline(self, text: str, places: tuple[int, ...]) -> tuple[Any, Any]:
+        """A kernel for operands in buffers of these numbers, compiled once, and its bindings.
 
         Raises:
             CompileError: with the driver's message, or if a group has too little memory.
@@ -200,8 +220,10 @@ class WebGpuQueue:
         try:
             with reached(self.driver):
                 shader = device.create_shader_module(code=bound(text, places))
-                found = device.create_compute_pipeline(
-                    layout="auto", compute={"module": shader, "entry_point": "main"}
+                layout = self.layout(tuple(bindings(text, places).values()))
+                pipeline = device.create_compute_pipeline(
+                    layout=device.create_pipeline_layout(bind_group_layouts=[layout]),
+                    compute={"module": shader, "entry_point": "main"},
                 )
         except self.driver.wgpu.GPUError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
@@ -210,7 +232,7 @@ class WebGpuQueue:
                 got="\n       ".join(lines[:12]),
                 hint="this is a fault of tfn, or of the driver",
             ) from None
-        self._pipelines[text, places] = found
+        self._pipelines[text, places] = found = pipeline, layout
         return found
 
     def synchronize(self) -> None:
