@@ -11,7 +11,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.object_cache import Counts
-from tfn.lower.program import Kernel, Program, kernel_times_ns
+from tfn.lower.program import INLINE, Kernel, Program, kernel_times_ns
 from tfn.lower.target.target import Target
 from tfn.trace.op import Shape
 
@@ -231,11 +231,15 @@ class Device:
             return self.queue.load(program, {})
         times = kernel_times_ns(program.steps)
         least = min(times.total() * MIN_SHARE_TO_OPTIMIZE, MIN_CAREFUL_NS)
+        driver = program.text  # a grid has none: its queue runs the steps
+        # Small kernels of loops are within the driver, which is compiled like a kernel then.
+        apart = [k for k in program.kernels if not driver or f"@{k.name}" in driver]
         objects: dict[str, bytes] = {}
         for level, careful in ((2, True), (0, False)):
-            kernels = [k for k in program.kernels if (times[k.name] >= least) is careful]
+            kernels = [k for k in apart if (times[k.name] >= least) is careful]
             compiled = self.compiler.compile_all([k.text for k in kernels], self.target, level)
             objects |= zip([k.name for k in kernels], compiled, strict=True)
-        if program.text:  # a grid has none: its queue runs the steps
-            objects[program.name] = self.compiler.compile(program.text, self.target, 0)
+        if driver:
+            level = 2 if INLINE in driver else 0
+            objects[program.name] = self.compiler.compile(driver, self.target, level)
         return self.queue.load(program, objects)

@@ -65,7 +65,9 @@ HEXAGON = replace(
 )
 """LLVM IR for the one thread of a DSP, whose addresses have 32 bits."""
 
-TIMED = replace(LLVM, driver=partial(driver.driver_text, timed=True), passes=BRANCHING)
+TIMED = replace(
+    LLVM, driver=partial(driver.driver_text, timed=True, whole_loops=True), passes=BRANCHING
+)
 """LLVM IR for processors that predict branches, and have a counter that programs may read."""
 
 

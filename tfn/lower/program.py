@@ -47,12 +47,16 @@ class Slot:
         at: the index of an input or output, or a position in the arena in bytes.
         offset: bytes from there, for a slice of an array.
         strides: the numbers of loops that move it, and the bytes by which each iteration does.
+        size_bytes: of all that was allocated there; 0 for an input.
+        is_inner: whether no step outside of the outermost loop of one thread needs the value.
     """
 
     space: Space
     at: int
     offset: int = 0
     strides: tuple[tuple[int, int], ...] = ()
+    size_bytes: int = 0
+    is_inner: bool = False
 
 
 class OptOp(Protocol):
@@ -511,6 +515,12 @@ LOG_ROW_BYTES = 8 * len(LOG_ROW)
 MAX_TIMED_LAUNCHES = 1 << 12
 """Launches of a program beyond which its kernels are not timed; the log has as many rows more, so
 that the rows of a call lie side by side."""
+
+INLINE = " alwaysinline "
+"""The attribute of kernels within a driver, whose text so is known to need LLVM's passes."""
+
+SMALL_BYTES = 64
+"""The size of values that a loop of one thread keeps in registers or on its stack."""
 
 ALIGNMENT = 64
 """Bytes to which the arena and each value in it are aligned: a cache line, and a vector."""

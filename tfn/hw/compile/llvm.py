@@ -25,9 +25,11 @@ from tfn._support.cache import Cache
 from tfn.errors import CompileError
 from tfn.hw.compile import object_cache
 from tfn.hw.compile.object_cache import Counts
+from tfn.lower.program import INLINE
 from tfn.lower.target.target import Target
 
 CAREFUL = 2  # LLVM's codegen level for kernels
+PASSES = 2  # LLVM's level of those over loops and the kernels in them
 PART = "objects"  # of the cache on disk
 _MAX_MESSAGE_LINES = 6
 _SEE = b"see "  # begins an entry that only names another, which has the object
@@ -66,6 +68,9 @@ def binding() -> Any:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
             llvm.initialize_native_asmparser()
+            if llvm.get_process_triple().startswith("x86_64"):
+                # A select of a loop stays one: as a branch it is often mispredicted.
+                llvm.set_option("tfn", "-x86-cmov-converter=false")
             _BINDING.append(llvm)
         return _BINDING[0]
 
@@ -208,6 +213,16 @@ def merged(texts: Sequence[str]) -> list[str]:
 _SHARED = ("declare ", "attributes ")
 """Lines that the texts of kernels have in common, word for word."""
 
+
+def _optimise(module: Any, to: Any) -> None:
+    """Run LLVM's passes over a module whose functions are made of others; by the holder of LOCK."""
+    llvm = binding()
+    options = llvm.create_pipeline_tuning_options(speed_level=PASSES)
+    options.loop_vectorization = True
+    builder = llvm.create_pass_builder(to, options)
+    builder.getModulePassManager().run(module, builder)
+
+
 Translate = Callable[[Sequence[str], Target, int], bytes]
 """An object of several texts for a target at a level; raises CompileError."""
 
@@ -334,6 +349,8 @@ class LlvmCompiler:
                 module.triple, module.data_layout = target.triple, layout
                 if self.verify:
                     module.verify()
+                if INLINE in text:
+                    _optimise(module, to)
                 if whole is None:
                     whole = module
                 else:

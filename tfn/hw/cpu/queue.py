@@ -189,7 +189,7 @@ class CpuQueue:
         Raises:
             CompileError: if a symbol is missing.
         """
-        kernels = {k.name: objects[k.name] for k in program.kernels}
+        kernels = {k.name: objects[k.name] for k in program.kernels if k.name in objects}
         code = self.loader.load_with(program.name, objects[program.name], kernels)
         with LOCK:  # which forks know already: a lock of its own would be one more for them
             native = self.runtime

@@ -17,8 +17,24 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tfn.lower.memory.planner import Allocation, PlannedStep, ScheduledFunction, View
-from tfn.lower.program import BARRIER_NS, Branch, Call, Launch, Slot, Space, Step, is_serial
+from tfn.lower.memory.planner import (
+    Allocation,
+    LiveRange,
+    PlannedStep,
+    ScheduledFunction,
+    View,
+)
+from tfn.lower.program import (
+    BARRIER_NS,
+    Branch,
+    Call,
+    Launch,
+    Slot,
+    Space,
+    Step,
+    align_up,
+    is_serial,
+)
 
 Extent = tuple[Space, int, int]
 """Memory between two positions: bytes of the arena, or whole inputs and outputs."""
@@ -99,19 +115,32 @@ class Finalizer:
     Attributes:
         offsets: of each allocation in the arena.
         threads: whether threads of a processor run the steps.
+        live_ranges: of each allocation in the arena.
         serial: the launches that one thread runs, by id.
+        loop: the first and the last position of the outermost loop that one thread runs.
     """
 
-    def __init__(self, offsets: Mapping[Allocation, int], threads: bool) -> None:
-        self.offsets, self.threads = offsets, threads
+    def __init__(
+        self,
+        offsets: Mapping[Allocation, int],
+        threads: bool,
+        live_ranges: Mapping[Allocation, LiveRange],
+    ) -> None:
+        self.offsets, self.threads, self.live_ranges = offsets, threads, live_ranges
         self.serial: set[int] = set()
+        self.loop: tuple[int, int] | None = None
 
     def slot(self, view: View) -> Slot:
         """The address of a view."""
-        allocation = view.allocation
+        allocation, inner = view.allocation, False
+        at = allocation.at
         if allocation.space is Space.ARENA:
-            return Slot(Space.ARENA, self.offsets[allocation] + view.offset, 0, view.strides)
-        return Slot(allocation.space, allocation.at, view.offset, view.strides)
+            at = self.offsets[allocation]
+            live = self.live_ranges[allocation]
+            inner = self.loop is not None and (
+                self.loop[0] <= live.first <= live.last <= self.loop[1]
+            )
+        return Slot(allocation.space, at, view.offset, view.strides, allocation.size_bytes, inner)
 
     def all_steps(self, scheduled: ScheduledFunction) -> tuple[Step, ...]:
         """The steps of a program or routine."""
@@ -178,10 +207,14 @@ class Finalizer:
             # Each thread reads the condition after a barrier: a carry of the loop may be one.
             read = [] if p.condition is None else [self._extent(p.condition)]
             hazards.needs_barrier(read, 0, serial)
+            outermost = serial and self.loop is None
+            if outermost:
+                self.loop = _first_position(p), p.position
             inside = hazards if serial else Hazards(read)
             body = self.steps(p.body, inside)
             head = self.steps(p.head, inside)  # that of the next iteration
             condition = None if p.condition is None else self.slot(p.condition)
+            self.loop = None if outermost else self.loop
             return replace(p.loop, head=head, condition=condition, body=body, barrier=barrier)
         assert p.index is not None
         read = [self._extent(p.index)]
@@ -197,5 +230,11 @@ class Finalizer:
         allocation = view.allocation
         if allocation.space is Space.ARENA:
             start = self.offsets[allocation]
-            return allocation.space, start, start + allocation.size_bytes
+            return allocation.space, start, start + align_up(allocation.size_bytes)
         return allocation.space, allocation.at, allocation.at + 1
+
+
+def _first_position(p: PlannedStep) -> int:
+    """The position of the first launch of a step."""
+    parts = [part for part in (p.head, p.body, *p.branches) if part]
+    return min([p.position, *(_first_position(inner) for part in parts for inner in part.steps)])

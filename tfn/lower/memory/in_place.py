@@ -164,9 +164,9 @@ class _AccessHistory:
         """Whether one step may read the input and write the output in place."""
         if not isinstance(step, Launch):
             return False
-        target, source = Slot(Space.OUTPUT, output), Slot(Space.INPUT, donated)
-        written = [i for i, slot in enumerate(step.operands) if slot == target]
-        read = [i for i, slot in enumerate(step.operands) if slot == source]
+        places = [(s.space, s.at, s.offset, s.strides) for s in step.operands]
+        written = [i for i, place in enumerate(places) if place == (Space.OUTPUT, output, 0, ())]
+        read = [i for i, place in enumerate(places) if place == (Space.INPUT, donated, 0, ())]
         return len(written) == 1 and is_in_place(_accesses(step.kernel), written[0], read)
 
 

@@ -1,7 +1,7 @@
 """Program rows: a scheduled program as plain data, to be kept on disk, and back.
 
 They have the steps, the texts, and what a run needs to know of each kernel; not the bodies, which
-`pipeline.with_bodies` makes again for reports.  Slots are (space, at, offset, strides), and steps::
+`pipeline.with_bodies` makes again for reports.  Slots are rows of their fields, and steps::
 
     ["launch", kernel, slots, barrier, serial]
     ["call", routine, slots, arena, barrier]
@@ -103,7 +103,8 @@ class _Writer:
 
     def slot(self, slot: Slot) -> tuple[Any, ...]:
         """The address of an operand."""
-        return _SPACES.index(slot.space), slot.at, slot.offset, slot.strides
+        number, size = _SPACES.index(slot.space), slot.size_bytes
+        return number, slot.at, slot.offset, slot.strides, size, slot.is_inner
 
     def slots(self, slots: Iterable[Slot]) -> list[tuple[Any, ...]]:
         """The addresses of operands."""
@@ -191,8 +192,9 @@ class _Reader:
 
     def slot(self, row: Sequence[Any]) -> Slot:
         """The address of an operand."""
-        space, at, offset, strides = row
-        return Slot(_SPACES[space], at, offset, tuple((loop, stride) for loop, stride in strides))
+        space, at, offset, strides, *more = row
+        moved = tuple((loop, stride) for loop, stride in strides)
+        return Slot(_SPACES[space], at, offset, moved, *more)
 
     def slots(self, rows: Iterable[Sequence[Any]]) -> tuple[Slot, ...]:
         """The addresses of operands."""

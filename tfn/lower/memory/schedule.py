@@ -35,6 +35,7 @@ from tfn.lower.memory.in_place import accesses_of, is_in_place
 from tfn.lower.memory.planner import Allocation, PlannedStep, Schedule, ScheduledFunction, View
 from tfn.lower.program import (
     ESTIMATED_LOOP_TRIPS,
+    SMALL_BYTES,
     HostCall,
     HostPart,
     Kernel,
@@ -90,7 +91,7 @@ class Scheduler:
 
     def allocate(self, shape: Shape, dtype: DType) -> View:
         """A new part of the arena."""
-        return View(Allocation(Space.ARENA, 0, align_up(count(shape) * dtype.itemsize)))
+        return View(Allocation(Space.ARENA, 0, count(shape) * dtype.itemsize))
 
     def allocate_like(self, u: UOp) -> View:
         """A new part of the arena, for a value."""
@@ -103,9 +104,8 @@ class Scheduler:
             if allocation.space is Space.ARENA:
                 live = self.live_ranges.get(allocation)
                 first = self.position if live is None else live.first
-                self.live_ranges[allocation] = planner.LiveRange(
-                    allocation.size_bytes, first, self.position
-                )
+                size_bytes = align_up(allocation.size_bytes)
+                self.live_ranges[allocation] = planner.LiveRange(size_bytes, first, self.position)
 
     def extend_over_loop(self, since: int) -> None:
         """Extend live ranges that enter a loop, and are used in it, to its end.
@@ -115,6 +115,16 @@ class Scheduler:
         for allocation, live in self.live_ranges.items():
             if live.first < since <= live.last:
                 self.live_ranges[allocation] = replace(live, last=self.position)
+
+    def keep_small_apart(self, since: int) -> None:
+        """Give each small value of a loop, or made for it, memory of its own until the loop's end.
+
+        So it can be in a register there.
+        """
+        for allocation, live in self.live_ranges.items():
+            if live.first >= since and allocation.size_bytes <= SMALL_BYTES:
+                last = max(live.last, self.position - 1)
+                self.live_ranges[allocation] = replace(live, last=last)
 
     # Functions.
 
@@ -247,16 +257,20 @@ class Scheduler:
         if u.op is not Op.CONST:
             return []
         views[u] = self.allocate_like(u)
+        return self.write(u, views[u])
+
+    def write(self, u: UOp, view: View) -> list[PlannedStep]:
+        """Write a constant to a place; nothing if it has no elements."""
         size, i = _flat_index(u)
         to = UOp(Op.PARAM, (), Param(0, (size,), u.dtype))
         store = UOp(Op.STORE, (to, i, reshaped(u, ())))
-        return [self.launch(UOp(Op.SINK, (store,)), (views[u],), 1)]
+        return [self.launch(UOp(Op.SINK, (store,)), (view,), 1)] if size else []
 
     # Loops, branches and calls.
 
     def region(self, region: Region, views: dict[UOp, View]) -> list[PlannedStep]:
         """The steps of a SCAN, WHILE, COND, CALL or HOST."""
-        node = region.node
+        node, since = region.node, self.position
         used = {b.src[0].arg: b for b in region.barriers}
         outputs: list[View] = []
         for i, (shape, dtype) in enumerate(results(node)):
@@ -271,26 +285,33 @@ class Scheduler:
         for s in read:
             if count(s.shape) == 0:  # no kernel makes it, and none reads it
                 views.setdefault(s, self.allocate_like(s))
-        fills = [step for s in read if s not in views for step in self.fill(s, views)]
-        operands = [None if s.op is Op.FUNCTION else part_view(s, views) for s in node.src]
+        # A constant first carry is written where the carry stays.
+        firsts = form(node).carries if node.op in (Op.SCAN, Op.WHILE) else ()
+        others = [s for s in node.src if not any(s is first for first in firsts)]
+        needed = [s for s in read if s not in views and (s.op is not Op.CONST or s in others)]
+        fills = [step for s in needed for step in self.fill(s, views)]
+        direct = [s.op is Op.FUNCTION or (s.op is Op.CONST and s not in views) for s in node.src]
+        operands = [None if d else part_view(s, views) for s, d in zip(node.src, direct)]
         overwritten = {view.allocation for view in outputs}
         for i, (s, part) in enumerate(zip(node.src, operands, strict=True)):
             if part and part.allocation in overwritten and s.size < part_in_memory(s)[0].size:
                 operands[i] = own = self.allocate_like(s)
                 fills += self.copy(s, part, own)
         steps = [*fills, *REGIONS[node.op](self, node, operands, outputs, used.keys())]
+        if node.op in (Op.SCAN, Op.WHILE):
+            self.keep_small_apart(since)
         for step in steps:
             if step.kernel is None:  # not one of the copies before it
                 step.origin = region
         return steps
 
     def _initialize(
-        self, sources: Sequence[UOp], firsts: Sequence[View], carries: Sequence[View]
+        self, sources: Sequence[UOp], firsts: Sequence[View | None], carries: Sequence[View]
     ) -> list[PlannedStep]:
-        """Copy first carries to the memory where carries stay."""
+        """Copy first carries to the memory where carries stay; write constant ones."""
         steps: list[PlannedStep] = []
         for s, source, target in zip(sources, firsts, carries, strict=True):
-            steps += self.copy(s, source, target)
+            steps += self.write(s, target) if source is None else self.copy(s, source, target)
         return steps
 
     def scan(
@@ -468,12 +489,13 @@ def schedule(
     scheduler = Scheduler(target, lowering)
     params = [View(Allocation(Space.INPUT, i, 0)) for i in range(len(function.arg.params))]
     targets = [
-        View(Allocation(Space.OUTPUT, i, 0)) if written else None
-        for i, written in enumerate(outputs)
+        View(Allocation(Space.OUTPUT, i, count(u.shape) * u.dtype.itemsize)) if written else None
+        for i, (u, written) in enumerate(zip(function.src, outputs, strict=True))
     ]
     scheduled = scheduler.function(function, params, targets, is_cut)
     offsets, arena_bytes = planner.plan_arena(scheduler.live_ranges)
-    steps = barriers.Finalizer(offsets, lowering.is_driven).all_steps(scheduled)
+    live, threads = scheduler.live_ranges, lowering.is_driven
+    steps = barriers.Finalizer(offsets, threads, live).all_steps(scheduled)
     routine = Routine(steps, len(params), arena_bytes, work_ns(scheduled), kernel_times_ns(steps))
     return Schedule(routine, scheduled, scheduler.live_ranges, offsets)
 

@@ -8,6 +8,8 @@ Files in reading order:
     hexagon rows of Hexagon in place of those of llvm
     nvptx   kernels of a grid as LLVM IR for NVIDIA's GPUs
     timing  what a driver does where the times of its kernels are logged
+    likely_indices  indices that are compared first, as most need no change
+    whole_loop  a loop of one thread and its kernels as one function
     driver  the function that runs a program's kernels, with its barriers, as LLVM IR
     c       the same in C
     opencl  kernels of a grid in OpenCL C

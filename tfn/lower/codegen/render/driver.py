@@ -24,7 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tfn.lower.codegen.render import whole_loop
 from tfn.lower.codegen.render.timing import TIMING
+from tfn.lower.codegen.render.whole_loop import Memory, Wholes
 from tfn.lower.program import (
     MAX_TIMED_LAUNCHES,
     Branch,
@@ -189,12 +191,14 @@ def driver_text(
     pointer_bytes: int = 8,
     reports: bool = False,
     timed: bool = False,
+    whole_loops: bool = False,
 ) -> str:
     """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``.
 
     The text for a single thread needs no barriers, no `sync`, and no C library; if it `reports`, it
     stores the number of each launch in `sync` before it begins, so that a fault has a name.  If it
     is `timed`, it can log the time of its kernels; a program of one kernel is timed as a whole.
+    With `whole_loops`, loops of one thread and their small kernels are functions of the driver.
     """
     launches, called = list(all_launches(steps)), routines(steps)
     names = {routine: f"routine{i}" for i, routine in enumerate(called)}
@@ -216,20 +220,36 @@ def driver_text(
             f"  call void @llvm.memset.p0.i64(ptr %rounds, i8 0, i64 {size_bytes}, i1 false)",
         ]
 
+    wholes = Wholes([], {}) if whole_loops else None
+
     def driver(inputs: int) -> LlvmDriver:
         return LlvmDriver(
-            inputs, numbers, names, repeated_ids, single_threaded, pointer_bytes, reports, timed
+            inputs,
+            numbers,
+            names,
+            repeated_ids,
+            single_threaded,
+            pointer_bytes,
+            reports,
+            timed,
+            wholes,
         )
 
     text = driver(inputs).define(f"void @{name}({PARAMETERS})", start, steps)
     for routine in called:
         head = f"internal void @{names[routine]}({PARAMETERS}, ptr %rounds, ptr %clock)"
         text += driver(routine.inputs).define(head, [], routine.steps)
-    declared = {launch.kernel.name for launch in launches}
-    text += "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
+    within = list[str]()
+    if wholes is not None and wholes.texts:
+        text += "".join(wholes.texts)
+        within = [whole_loop.inlined_text(kernel) for kernel in wholes.kernels.values()]
+    declared = sorted({launch.kernel.name for launch in launches})
+    outside = [kernel for kernel in declared if f"@{kernel}(" in text or f"@{kernel}," in text]
+    text += "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in outside)
     for call, helper in HELPERS.items():
         text += helper if call in text else ""
-    return text + 'attributes #1 = { nounwind "no-builtins" }\n'
+    text += 'attributes #1 = { nounwind "no-builtins" }\n'
+    return whole_loop.declared_once("\n".join([text, *within])) if within else text
 
 
 def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
@@ -261,6 +281,8 @@ class LlvmDriver:
         pointer_bytes: the size of an address.
         reports: whether the number of each launch is stored before it begins.
         timed: whether the time of each launch is logged, if a log is kept.
+        wholes: where functions of whole loops go; None if each kernel is called.
+        memories: in such a function, the memory of its operands, and the names of the addresses.
     """
 
     def __init__(
@@ -273,7 +295,9 @@ class LlvmDriver:
         pointer_bytes: int = 8,
         reports: bool = False,
         timed: bool = False,
+        wholes: Wholes | None = None,
     ) -> None:
+        self.wholes, self.memories = wholes, dict[Memory, str]()
         self.inputs, self.numbers, self.routines = inputs, numbers, routines
         self.repeated, self.single_threaded = repeated, single_threaded
         self.pointer_bytes, self.reports, self.timed = pointer_bytes, reports, timed
@@ -284,14 +308,21 @@ class LlvmDriver:
         self.may_stop = False
         self.section: int | None = None
 
-    def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
-        """The text of a function that runs some steps; `start` comes before them."""
+    def define(
+        self, head: str, start: Sequence[str], steps: Sequence[Step], end: Sequence[str] = ()
+    ) -> str:
+        """The text of a function that runs some steps; `start` comes before, `end` after them."""
         counts = (len(step.operands) + isinstance(step, HostCall) for step in leaf_steps(steps))
         most = max(counts, default=1)
-        places = [f"  %place{k} = getelementptr ptr, ptr %operands, i64 {k}" for k in range(most)]
-        room = f"  %operands = alloca [{most} x ptr], align {self.pointer_bytes}"
-        self.lines += [room, *places, *start]
+        # LLVM looks through the table of kernels that it inlines, if no other kernel has it.
+        tables = {"operands": "place"} | ({"far": "far"} if self.memories else {})
+        for table, place in tables.items():
+            self.lines.append(f"  %{table} = alloca [{most} x ptr], align {self.pointer_bytes}")
+            for k in range(most):
+                self.lines.append(f"  %{place}{k} = getelementptr ptr, ptr %{table}, i64 {k}")
+        self.lines += start
         self.steps(steps)
+        self.lines += end
         body, stop = "\n".join(self.lines), STOP if self.may_stop else ""
         return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
 
@@ -311,15 +342,20 @@ class LlvmDriver:
     def steps(self, steps: Sequence[Step]) -> None:
         """Add steps in order; serial ones that follow each other are a section of thread 0."""
         within = self.section is not None
-        for step in steps:
+        apart = self.wholes is None or bool(self.memories)
+        each = (([step], False) for step in steps)
+        for run, is_whole in each if apart else whole_loop.parted(steps, self.single_threaded):
+            step, barrier = run[-1], any(step.barrier for step in run)
             serial = within or (is_serial(step) and not self.single_threaded)
-            if step.barrier or not serial:
+            if barrier or not serial:
                 self.end_section(within)
-            if step.barrier:
+            if barrier:
                 self.barrier()
             if serial:
                 self.begin_section()
-            if isinstance(step, Launch):
+            if is_whole:
+                self.whole(run)
+            elif isinstance(step, Launch):
                 self.launch(step)
             elif isinstance(step, Loop):
                 self.loop(step)
@@ -349,7 +385,11 @@ class LlvmDriver:
 
     def pointer(self, slot: Slot) -> str:
         """The address of an operand, in the present iteration of the loops that move it."""
-        if slot.space is Space.ARENA:
+        if self.memories:
+            part = next(part for part in self.memories if part.holds(slot))
+            moved = slot.offset + (slot.at - part.at if slot.space is Space.ARENA else 0)
+            start = self.let(f"getelementptr i8, ptr {self.memories[part]}, i64 {moved}")
+        elif slot.space is Space.ARENA:
             start = self.let(f"getelementptr i8, ptr %arena, i64 {slot.at + slot.offset}")
         else:
             index = slot.at + (self.inputs if slot.space is Space.OUTPUT else 0)
@@ -359,17 +399,17 @@ class LlvmDriver:
             if slot.offset:
                 start = self.let(f"getelementptr i8, ptr {start}, i64 {slot.offset}")
         for number, size in slot.strides:
-            moved = self.let(f"mul i64 {self.counters[number]}, {size}")
-            start = self.let(f"getelementptr i8, ptr {start}, i64 {moved}")
+            far = self.let(f"mul i64 {self.counters[number]}, {size}")
+            start = self.let(f"getelementptr i8, ptr {start}, i64 {far}")
         return start
 
-    def store_pointers(self, operands: Sequence[Slot]) -> list[str]:
+    def store_pointers(self, operands: Sequence[Slot], place: str = "place") -> list[str]:
         """Write the addresses of operands to the array that a kernel reads them from."""
         pointers = []
         for k, slot in enumerate(operands):
             pointers.append(self.pointer(slot))
             self.lines.append(
-                f"  store ptr {pointers[-1]}, ptr %place{k}, align {self.pointer_bytes}"
+                f"  store ptr {pointers[-1]}, ptr %{place}{k}, align {self.pointer_bytes}"
             )
         return pointers
 
@@ -413,11 +453,39 @@ class LlvmDriver:
         self.lines += [f"  br i1 {stop}, label %stop, label %went{i}", f"went{i}:"]
         self.block = f"went{i}"
 
+    def whole(self, steps: Sequence[Step]) -> None:
+        """A call of a function that runs some steps, of which the last is a loop."""
+        assert self.wholes is not None
+        plan = whole_loop.plan(f"@whole{len(self.wholes.texts)}", steps, self.counters)
+        inner = LlvmDriver(0, self.numbers, {}, (), True, self.pointer_bytes, wholes=self.wholes)
+        inner.memories, inner.counters = plan.places, plan.counters
+        self.wholes.texts.append(inner.define(plan.head, plan.begin, steps, plan.end))
+        addresses = [f"ptr {self.pointer(slot)}" for slot in plan.pointers]
+        counts = [f"i64 {value}" for value in self.counters.values()]
+        self.lines.append(f"  call void {plan.name}({', '.join([*addresses, *counts])})")
+        if self.timed:
+            first = next(all_launches(steps[-1:]))
+            self.lines.append(f"  call void @ran(ptr %clock, i64 {self.numbers[id(first)]})")
+
+    def launch_within(self, launch: Launch) -> None:
+        """All tiles of a kernel that is a part of a loop, or that the loop calls."""
+        assert self.wholes is not None
+        kernel = launch.kernel
+        if inlined := whole_loop.is_inlined(kernel):
+            self.wholes.kernels[kernel.name] = kernel
+        name = whole_loop.name(kernel) if inlined else f"@{kernel.name}"
+        table, place = ("%operands", "place") if inlined else ("%far", "far")
+        self.store_pointers(launch.operands, place)
+        self.lines.append(f"  call void {name}(i64 0, i64 {kernel.tiles}, ptr {table})")
+
     def launch(self, launch: Launch) -> None:
         """All tiles at once if there is one thread, else chunk by chunk.
 
         A copy of a donated input to the output in the same memory is skipped at run time.
         """
+        if self.memories:
+            self.launch_within(launch)
+            return
         pointers = self.store_pointers(launch.operands)
         kernel, i = launch.kernel, self.numbers[id(launch)]
         repeated, tiles = id(launch) in self.repeated, str(kernel.tiles)
