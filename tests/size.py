@@ -105,7 +105,7 @@ ROOMS = (
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_908, 12.2, "functions both ways; weights stay bytes"),
     Room("llm",            FRONTEND, 4_732, 12.5, "formats, layers, engine, server; fast draws"),
-    Room("torch",          FRONTEND, 2_439, 12.7, "ATen, linear algebra too: a function for each"),
+    Room("torch",          FRONTEND, 2_483, 12.7, "ATen, linear algebra too; sizes in buckets"),
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("science",        FRONTEND, 1_044, 12.5, "fits, roots, equations, curves, filters"),

@@ -46,6 +46,16 @@ def test_types_of_inputs_have_the_symbols_of_the_file() -> None:
     assert str(spec.shape) == "(batch, 4)" and spec.dtype == np.float32
 
 
+@pytest.mark.usefixtures("uncompiled")
+def test_sizes_that_the_file_leaves_open_may_have_buckets() -> None:
+    network = onnx.load(NETWORK)
+    run = tfn.jit(network, buckets=network.inputs)
+    for n in (3, 5):
+        x = np.ones((n, 4), np.float32)
+        np.testing.assert_allclose(run(x=x)["y"], network(x=x)["y"], rtol=1e-5)
+    assert [b.sizes for b in run.cache_info().buckets] == [{"batch": 8}]
+
+
 def test_gradients_by_parameters_and_batches() -> None:
     loaded = onnx.load(NETWORK)
     got = tfn.grad(lambda m: (m(x=X)["y"] ** 2).sum())(loaded)

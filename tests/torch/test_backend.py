@@ -210,6 +210,21 @@ def test_open_sizes_are_one_graph() -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+def test_open_sizes_in_buckets_share_programs() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Softmax(0))
+    whole = copy.deepcopy(module)
+    run = compiled(module, dynamic=True, options={"buckets": 2.0})
+    for n in (3, 5, 8):
+        x = torch.randn(n, 4)
+        for ours, theirs in ((run(x), whole(x)),):
+            equal(ours, theirs)
+            ours.square().mean().backward()
+            theirs.square().mean().backward()
+        equal(*([p.grad for p in m.parameters()] for m in (module, whole)))
+    with pytest.raises(Exception, match="one option: buckets"):
+        compiled(torch.sin, options={"sizes": 2.0})(x)
+
+
 def test_open_sizes_that_the_backward_graph_needs_are_numbers() -> None:
     run = compiled(lambda x: (x.flatten() * x.shape[0]).view(-1, x.shape[0]).sin(), dynamic=True)
     for n in (3, 5):

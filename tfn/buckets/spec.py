@@ -15,7 +15,7 @@ from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.extend import Shape, frozen, shown
+from tfn.extend import Shape, ShapeDtypeStruct, frozen, shown
 
 LEAST = 8
 """The smallest bucket where only a growth factor is given: smaller ones save little."""
@@ -28,8 +28,8 @@ class Buckets:
 
     Attributes:
         axes: the names of axes: a dict from names of arguments, or a tuple of positional ones.  A
-            text is for all arrays of an argument, or stands in a tree that begins like it; None is
-            for arrays that are left as they are.
+            text is for all arrays of an argument, or stands in a tree that begins like it, as does
+            a type with symbolic sizes; None is for arrays that are left as they are.
         sizes: what sizes are rounded up to: a tuple of sizes, or the factor by which they grow from
             8; a dict by the names of axes for several.
         constraints: what is true of all sizes, as "batch % 8 == 0".
@@ -144,7 +144,7 @@ def axes_of(buckets: Buckets, function: Any, split: Any, leaves: list[Any]) -> l
             )
         declared = [by_place[i] if i < len(by_place) else None for i in places]
         declared += [None] * len(kwargs)
-    is_leaf = lambda x: x is None or isinstance(x, str)
+    is_leaf = lambda x: x is None or isinstance(x, (str, ShapeDtypeStruct))
     texts = []
     values = [*args, *(kwargs[name] for name in sorted(kwargs))]
     for one, value in zip(declared, values, strict=True):
@@ -153,6 +153,8 @@ def axes_of(buckets: Buckets, function: Any, split: Any, leaves: list[Any]) -> l
     for i, (text, leaf) in enumerate(zip(texts, leaves, strict=True)):
         if text is None:
             continue
+        if isinstance(text, ShapeDtypeStruct):
+            text = " ".join(map(str, text.shape))
         if not isinstance(text, str):
             raise ArgumentError("axes are named by a text", got=shown(text), hint=_HINT)
         found += _axes(i, text, getattr(leaf, "shape", ()))

@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import getitem
 from typing import Any
 
+from tfn import Buckets, jit, random
 from tfn import numpy as jnp
-from tfn import random
 from tfn.array import Array
-from tfn.errors import TfnError
+from tfn.errors import ArgumentError, ShapeError, TfnError
 from tfn.extend import Jitted, concrete, device, memory, mutable
 from tfn.torch.exchange import ALIGNMENT_BYTES, array, dtypes, tensor
 from tfn.torch.graph import Runner, decompositions, draws, missing
@@ -31,13 +32,32 @@ MAX_SIZES = 64
 """Programs of one graph, for different open sizes, that are kept."""
 
 
-def backend(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """A compiled function of a graph of Dynamo: what `torch.compile` asks a backend for."""
+def backend(module: Any, inputs: Sequence[Any], *, options: Any = None) -> Callable[..., Any]:
+    """A compiled function of a graph of Dynamo: what `torch.compile` asks a backend for.
+
+    Args:
+        module: the graph.
+        inputs: tensors as it takes them.
+        options: ``{"buckets": sizes}`` rounds open sizes up, so that one program serves many: to
+            some sizes, or by a factor, as `tfn.Buckets` has them.
+
+    Raises:
+        ArgumentError: for other options.
+    """
+    chosen = dict(options or {})
+    buckets = chosen.pop("buckets", None)
+    if chosen:
+        raise ArgumentError(
+            "the backend tfn has one option: buckets",
+            got=", ".join(map(repr, chosen)),
+            hint='torch.compile(f, backend="tfn", dynamic=True, options={"buckets": 2.0})',
+        )
+    compiler_of = partial(compiled, buckets=buckets)
     common = pytorch()._dynamo.backends.common
     functorch = pytorch()._functorch
     compiler = common.aot_autograd(
-        fw_compiler=compiled,
-        bw_compiler=compiled,
+        fw_compiler=compiler_of,
+        bw_compiler=compiler_of,
         decompositions=decompositions(OPS),
         partition_fn=functorch.partitioners.min_cut_rematerialization_partition,
     )
@@ -45,7 +65,7 @@ def backend(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     return made
 
 
-def compiled(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+def compiled(module: Any, inputs: Sequence[Any], buckets: Any = None) -> Callable[..., Any]:
     """The function of a graph of ATen: of a list of tensors and sizes, which it empties."""
     eager: Callable[..., Any] = pytorch()._functorch.aot_autograd.make_boxed_func(module.forward)
     lacking = ", ".join(f"{op} ({n})" for op, n in _lacking(module).items())
@@ -54,7 +74,7 @@ def compiled(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
             "PyTorch runs a graph of %d nodes: tfn lacks %s", len(module.graph.nodes), lacking
         )
         return eager
-    return _Compiled(module, eager)
+    return _Compiled(module, eager, buckets)
 
 
 def _lacking(module: Any) -> dict[str, int]:
@@ -125,7 +145,7 @@ def _input(spec: Any) -> _Input:
 class _Compiled:
     """A graph as a compiled function; PyTorch's own run of it, once compiling has failed."""
 
-    def __init__(self, module: Any, eager: Callable[..., Any]) -> None:
+    def __init__(self, module: Any, eager: Callable[..., Any], buckets: Any) -> None:
         self.module, self.eager, self.failed = module, eager, False
         self._boxed_call = True  # AOTAutograd passes a list; wrappers copy what an object has
         nodes = list(module.graph.nodes)
@@ -160,6 +180,7 @@ class _Compiled:
         self.last_first = list(zip(self.made, back, are_tensors))[::-1]
         self.random = draws(module, OPS)
         self.programs: dict[tuple[Any, ...], Jitted[..., Any]] = {}
+        self.bucketed = None if buckets is None else self._with_buckets(buckets)
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """The results of the graph, as tensors of their own; the list of arguments is emptied."""
@@ -196,8 +217,10 @@ class _Compiled:
             arrays += [array(t) for t in self.held.values()]
         if self.random:
             arrays.append(array(pytorch().randint(2**31 - 1, (), dtype=pytorch().int32)))
-        program = self.programs.get(tuple(sizes)) or self._program(tuple(sizes))
-        results = list(program(*arrays))
+        results = self._padded(arrays)
+        if results is None:
+            program = self.programs.get(tuple(sizes)) or self._program(tuple(sizes))
+            results = list(program(*arrays))
         del arrays
         made: dict[Any, Any] = {}
         for node, back, is_tensor in self.last_first:
@@ -207,27 +230,66 @@ class _Compiled:
             made[node] = value
         return made
 
+    def _graph(self, sizes: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The results that are computed, for some open sizes."""
+        given, numbers = iter(arrays), iter(sizes)
+        values = []
+        for how in self.inputs:
+            if how is None:
+                values.append(next(numbers))
+                continue
+            x = next(given)
+            order = how.order
+            back = None if order is None else [order.index(i) for i in range(len(order))]
+            values.append(x if back is None else jnp.transpose(x, back))
+        held = {name: next(given) for name in self.held}
+        key = random.key(next(given)) if self.random else None
+        env = Runner(OPS, key, held).values(self.module, values)
+        return tuple(
+            env[n] if order is None else jnp.transpose(env[n], order)
+            for n, order in zip(self.made, self.orders)
+        )
+
+    def _with_buckets(self, sizes: Any) -> Any:
+        """The function for all open sizes, each of which is that of an axis; None if one is not."""
+        texts, places, symbols = list[str | None](), dict[str, tuple[int, int]](), list[str]()
+        for node, how in zip(self.places, self.inputs, strict=True):
+            spec = node.meta["val"]
+            if how is None:
+                symbols.append(str(spec))
+                continue
+            shape = [spec.shape[i] for i in how.order or range(spec.ndim)]
+            words = [str(n) for n in shape]
+            for axis, word in enumerate(words):
+                places.setdefault(word, (len(texts), axis))
+            texts.append(None if all(w.isdigit() for w in words) else " ".join(words))
+        if not symbols or not all(s.isidentifier() and s in places for s in symbols):
+            return None
+        if not all(word.isalnum() for text in texts if text for word in text.split()):
+            return None
+
+        def graph(*arrays: Any) -> tuple[Any, ...]:
+            found = [places[s] for s in symbols]
+            return self._graph([arrays[i].shape[axis] for i, axis in found], arrays)
+
+        return jit(graph, buckets=Buckets(tuple(texts), sizes))
+
+    def _padded(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """The results by a program for many sizes; None if there is none."""
+        if self.bucketed is None:
+            return None
+        try:
+            return list(self.bucketed(*arrays))
+        except ShapeError as error:
+            LOG.warning("A graph has a program for each size: %s", error)
+            self.bucketed = None
+            return None
+
     def _program(self, sizes: tuple[Any, ...]) -> Jitted[..., Any]:
         """The compiled function for some open sizes."""
 
         def graph(*arrays: Any) -> tuple[Any, ...]:
-            given, numbers = iter(arrays), iter(sizes)
-            values = []
-            for how in self.inputs:
-                if how is None:
-                    values.append(next(numbers))
-                    continue
-                x = next(given)
-                order = how.order
-                back = None if order is None else [order.index(i) for i in range(len(order))]
-                values.append(x if back is None else jnp.transpose(x, back))
-            held = {name: next(given) for name in self.held}
-            key = random.key(next(given)) if self.random else None
-            env = Runner(OPS, key, held).values(self.module, values)
-            return tuple(
-                env[n] if order is None else jnp.transpose(env[n], order)
-                for n, order in zip(self.made, self.orders)
-            )
+            return self._graph(sizes, arrays)
 
         while len(self.programs) >= MAX_SIZES:
             self.programs.pop(next(iter(self.programs)))

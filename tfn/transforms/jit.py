@@ -256,9 +256,8 @@ def jit(
     shardings = in_shardings, out_shardings, device
     if buckets is not None:
         return _bucketed(fun, buckets, options, shardings)
-    if fun is None:
-        return lambda f: Jitted(f, *options, shardings=shardings)
-    return Jitted(fun, *options, shardings=shardings)
+    made = lambda f: Jitted(f, *options, shardings=shardings)
+    return made if fun is None else made(fun)
 
 
 class Jitted(Generic[P, R_co]):
@@ -285,8 +284,7 @@ class Jitted(Generic[P, R_co]):
         a_function(called or "jit", "function", function)
         self.static = Selection.of(function, "static", static_argnums, static_argnames)
         self.donated = Selection.of(function, "donate", donate_argnums, donate_argnames)
-        both = self.static.names & self.donated.names
-        if both:
+        if both := self.static.names & self.donated.names:
             raise ArgumentError(
                 f"{name_of(function)} cannot donate a static argument",
                 got=", ".join(sorted(both)),
