@@ -256,7 +256,7 @@ def jit(
     shardings = in_shardings, out_shardings, device
     if buckets is not None:
         return _bucketed(fun, buckets, options, shardings)
-    made = lambda f: Jitted(f, *options, shardings=shardings)
+    made: Any = lambda f: Jitted(f, *options, shardings=shardings)
     return made if fun is None else made(fun)
 
 
