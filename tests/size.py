@@ -97,7 +97,7 @@ ROOMS = (
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
     Room("grids",          ANNEX,    4_850, 11.0, "grids without numbers of 64 bits"),
-    Room("C renderer",     ANNEX,    1_388,  9.4, "divisions in software; copies in place"),
+    Room("C renderer",     ANNEX,    1_404,  9.4, "copies in place; halves of bytes"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
     Room("webgpu",         FRONTEND,   801, 11.0, "faults of drivers; bindings are shared"),
@@ -111,10 +111,10 @@ ROOMS = (
     Room("science",        FRONTEND, 1_044, 12.5, "fits, roots, equations, curves, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("buckets",        FRONTEND, 1_060, 12.2, "sizes that change: a rule for each op"),
-    Room("exporting",      ANNEX,    2_779,  9.4, "pages; stacks by graphs; functions of sizes"),
+    Room("exporting",      ANNEX,    2_788,  9.4, "pages; stacks by graphs; functions of sizes"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   294,  9.7, "pages; loaders of WebAssembly"),
-    Room("microcontrollers", FRONTEND, 850,  9.6, "figures; states; products of bytes"),
+    Room("microcontrollers", FRONTEND, 1_028,  9.6, "figures; states; products of halves"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
@@ -177,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_778, "core": 52_685, "all": 89_828}
+BOUNDS = {"compiler": 34_778, "core": 52_685, "all": 89_854}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

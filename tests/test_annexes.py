@@ -25,7 +25,7 @@ REMAINING = {
     "distributed": 25,
     "dsp": 5,
     "experimental": 14,
-    "exporting": 32,
+    "exporting": 34,
     "llm": 0,
     "onnx": 5,
     "opencl": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,35 +72,39 @@ CONVOLUTIONS = [
 """Inputs and outputs; with the window, the stride and the groups."""
 
 
-def layers() -> list[tuple[Any, Any]]:
+def layers(bits: int) -> list[tuple[Any, Any]]:
     """Quantized layers, whose sums have all kinds of lengths and edges, and inputs for them."""
     rng, key = np.random.default_rng(0), iter(random.split(random.key(0), 20))
     found: list[tuple[Any, Any]] = []
     for i, o in LINEAR:
         x = rng.integers(-128, 128, (2, i)).astype("int8")
-        found.append((quantize.Linear.of(nn.Linear.init(next(key), i, o), SCALE, SCALE), x))
+        layer = nn.Linear.init(next(key), i, o)
+        found.append((quantize.Linear.of(layer, SCALE, SCALE, bits=bits), x))
     for i, o, size, stride, groups in CONVOLUTIONS:
-        layer = nn.Conv2d.init(next(key), i, o, size, strides=stride, padding="SAME", groups=groups)
+        conv = nn.Conv2d.init(next(key), i, o, size, strides=stride, padding="SAME", groups=groups)
         x = rng.integers(-128, 128, (1, 6, 5, i)).astype("int8")
-        found.append((quantize.Conv.of(layer, SCALE, SCALE), x))
+        found.append((quantize.Conv.of(conv, SCALE, SCALE, bits=bits), x))
     return found
 
 
-LAYERS = layers()
+LAYERS = {bits: layers(bits) for bits in (4, 8)}
 
 
-def all_layers(*inputs: Any) -> list[Any]:
-    return [layer(x) for (layer, _), x in zip(LAYERS, inputs, strict=True)]
+def all_layers(bits: int) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """A function of them all, and inputs."""
+    found = LAYERS[bits]
+    return lambda *xs: [f(x) for (f, _), x in zip(found, xs, strict=True)], [x for _, x in found]
 
 
 @needs_boards
+@pytest.mark.parametrize("bits", LAYERS)
 @pytest.mark.parametrize("target", ["cortex-m0+", "cortex-m4", "cortex-m55"])
 def test_products_of_bytes_are_exact_with_and_without_instructions_for_them(
-    target: str, tmp_path: Path
+    target: str, bits: int, tmp_path: Path
 ) -> None:
-    inputs = [x for _, x in LAYERS]
-    made = on_board(all_layers, *inputs, folder=tmp_path, target=target)
-    for got, want in zip(made.outputs, tfn.jit(all_layers)(*inputs), strict=True):
+    f, inputs = all_layers(bits)
+    made = on_board(f, *inputs, folder=tmp_path, target=target)
+    for got, want in zip(made.outputs, tfn.jit(f)(*inputs), strict=True):
         same_bits(got, want)
     assert made.stack_bytes <= made.exported.figures.stack_bytes
     command = [
@@ -119,12 +124,13 @@ def test_products_of_bytes_are_exact_with_and_without_instructions_for_them(
 
 
 @needs_cc
-def test_products_of_bytes_have_no_undefined_behaviour(tmp_path: Path) -> None:
-    inputs = [x for _, x in LAYERS]
+@pytest.mark.parametrize("bits", LAYERS)
+def test_products_of_bytes_have_no_undefined_behaviour(bits: int, tmp_path: Path) -> None:
+    f, inputs = all_layers(bits)
     flags = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     options = {"folder": tmp_path, "compiler": COMPILERS[:1], "optimize": "size"}
-    found = in_c(all_layers, *inputs, flags=flags, **options)  # type: ignore[arg-type]
-    for got, want in zip(found, tfn.jit(all_layers)(*inputs), strict=True):
+    found = in_c(f, *inputs, flags=flags, **options)  # type: ignore[arg-type]
+    for got, want in zip(found, tfn.jit(f)(*inputs), strict=True):
         same_bits(got, want)
     pedantic = [COMPILERS[0], "-std=c99", "-pedantic", *WARNINGS, "-fsyntax-only", "made.c"]
     subprocess.run(pedantic, cwd=tmp_path, check=True)
@@ -132,7 +138,23 @@ def test_products_of_bytes_have_no_undefined_behaviour(tmp_path: Path) -> None:
 
 def test_weights_lie_as_products_read_them(tmp_path: Path) -> None:
     """And results of a layer are computed four at a time, if there are that many."""
-    tfn.export(all_layers, *(x for _, x in LAYERS), path=tmp_path / "f.c", target="cortex-m4")
+    f, inputs = all_layers(8)
+    tfn.export(f, *inputs, path=tmp_path / "f.c", target="cortex-m4")
     text = (tmp_path / "f.c").read_text()
     assert text.count(" = dots_s8(") + text.count(" dots_s8(b") >= 4
     assert "dot_s8(const" in text and "dots_s8(const" in text
+
+
+def test_weights_of_4_bits_take_half_a_byte(tmp_path: Path) -> None:
+    """Those of one layer alone, if it is another's kernel that reads others of 8."""
+    weights = [np.arange(640).reshape(64, 10) % n - 8 for n in (16, 16, 17)]
+    w = [x.astype("int8") for x in weights]
+    x = np.zeros((3, 64), "int8")
+
+    def products(x: Any, ws: Any) -> list[Any]:
+        return [tfn.lax.dot(x, w, preferred_element_type="int32") for w in ws]
+
+    for chosen, size in (([0], 320), ([0, 1], 640), ([0, 2], 1280)):
+        ws = [w[i] for i in chosen]
+        made = tfn.export(products, x, ws, path=tmp_path / "f.c", target="cortex-m4", embed=1)
+        assert made.figures is not None and made.figures.constant_bytes == size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -16,7 +16,7 @@ from tfn.exporting.carry import Carried, carried, kept
 from tfn.exporting.module import module
 from tfn.exporting.signature import DIGEST, Field, Signature, named
 from tfn.exporting.source import source
-from tfn.exporting.weights import stored
+from tfn.exporting.weights import halved, stored
 from tfn.extend import (
     LANGUAGES,
     Jaxpr,
@@ -103,12 +103,14 @@ class Made:
         program: lowered for its target.
         places: for each input of the program its field, or its data.
         paths: expressions for these inputs.
+        texts: of kernels by name, where they are not their own: see `halved`.
     """
 
     signature: Signature
     program: Program
     places: tuple[Field | bytes, ...]
     paths: tuple[str, ...]
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 def _require(program: Program, target: Target, language: Language) -> None:
@@ -146,8 +148,12 @@ def compiled(
     request = _with_tables(request, program)
     if unproved != "allow":
         _require(program, target, language)
+    texts: dict[str, str] = {}
+    if language is C_SMALL:
+        texts, values = halved(program, request.values, target, language)
+        request = replace(request, values=values)
     signature, places = described(request, program, name, target, threads)
-    return Made(signature, program, tuple(places), request.paths)
+    return Made(signature, program, tuple(places), request.paths, texts)
 
 
 def binary(kind: str, made: Made, head: str = "") -> bytes:
@@ -158,7 +164,7 @@ def binary(kind: str, made: Made, head: str = "") -> bytes:
     """
     signature, target = made.signature, made.signature.target
     if kind == "c":
-        text = source(signature, made.program, made.places, target)
+        text = source(signature, made.program, made.places, target, made.texts)
         return f'#include "{head}"\n{text}'.encode()
     architecture = target.triple.split("-")[0]
     text = module(signature, made.program, made.places, target.address_bits // 8)

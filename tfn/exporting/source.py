@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -22,9 +22,16 @@ _BUFFER = re.compile(r"\bbuffers\[(\d+)\]")
 
 
 def source(
-    signature: Signature, program: Program, places: Sequence[Field | bytes], target: Target
+    signature: Signature,
+    program: Program,
+    places: Sequence[Field | bytes],
+    target: Target,
+    texts: Mapping[str, str],
 ) -> str:
-    """The text of NAME.c without its header; `places`: a field or data for each input."""
+    """The text of NAME.c without its header; `places`: a field or data for each input.
+
+    `texts` are those of kernels by name that are not their own.
+    """
     constants = [
         constant(f"constant{i}", place, dtype) + "\n"
         for i, (place, (_, dtype)) in enumerate(zip(places, program.inputs, strict=True))
@@ -39,7 +46,7 @@ def source(
     together = signature.threads > 1
     pool = POOL.format(name=program.name, threads=signature.threads) if together else ""
     entry = pool + _entry(signature, program, places)
-    return unit(program, target, entry, together, "".join(constants))
+    return unit(program, target, entry, together, "".join(constants), texts)
 
 
 def _numbers(places: Sequence[Field | bytes], outputs: int) -> dict[int, int]:

@@ -1,15 +1,40 @@
 """Weights as a program reads them: those of bytes with the axis first along which it adds up.
 
 x (rows, k) @ w (k, columns)        stored as (columns, k): both are read from end to end
+
+Those of 4 bits at most are then two in a byte, where kernels read them one by one or in products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
-from tfn.extend import Jaxpr, Op, UOp, build, function, inline, param, walk
+from tfn.dtypes import DType
+from tfn.extend import (
+    Jaxpr,
+    Kernel,
+    Language,
+    Op,
+    Program,
+    Space,
+    Target,
+    UOp,
+    build,
+    function,
+    inline,
+    launch_runs,
+    param,
+    pipeline,
+    walk,
+)
+from tfn.lower.codegen.legalize import legalized
+from tfn.lower.program import routines
+
+MIN_HALVED = 64
+"""The fewest weights of which two are put into a byte: code that reads them takes some bytes."""
 
 
 def stored(jaxpr: Jaxpr, values: Mapping[int, bytes]) -> tuple[Jaxpr, dict[int, bytes]]:
@@ -42,3 +67,70 @@ def _axes(weight: UOp, reader: UOp) -> tuple[int, ...] | None:
     if reader.op is Op.CONV and reader.arg.groups == reader.arg.batch_groups == 1:
         return (weight.ndim - 1, *rest[:-1])
     return None
+
+
+def halved(
+    program: Program, values: Mapping[int, bytes], target: Target, language: Language
+) -> tuple[dict[str, str], dict[int, bytes]]:
+    """Texts of kernels that read weights of 4 bits, by name, and the data with those halved."""
+    kernels = {launch.kernel.name: launch.kernel for launch, _ in launch_runs(program.steps)}
+    fitting = {i for i, data in values.items() if _fits(data, program.inputs[i][1])}
+    fitting = set() if routines(program.steps) else fitting  # inputs have other numbers there
+    fitting -= {slot.at for _, slot in program.aliases if slot.space is Space.INPUT}
+    uses = list(_uses(program))
+    readers = dict.fromkeys(name for name, _, at in uses if at in fitting)
+    whole = {name: _read_singly(kernels[name], target, language) for name in readers}
+    while True:  # an operand of a kernel is halved in all its calls, and a weight in all kernels
+        others = {(x, j) for x, j, at in uses if at not in fitting or j not in whole[x]}
+        left = fitting - {at for name, j, at in uses if (name, j) in others}
+        if left == fitting:
+            break
+        fitting = left
+    operands: dict[str, set[int]] = {}
+    for name, j, at in uses:
+        if at in fitting:
+            operands.setdefault(name, set()).add(j)
+    texts = {}
+    for name, halves in operands.items():
+        items = legalized(pipeline.instructions(kernels[name], target, language))
+        texts[name] = language.kernel(name, items, halves=frozenset(halves))
+    return texts, {i: halves_of(x) if i in fitting else x for i, x in values.items()}
+
+
+def _uses(program: Program) -> Iterator[tuple[str, int, int]]:
+    """Each operand that is an input: the kernel, its position, the input; -1 for a part of one."""
+    for launch, _ in launch_runs(program.steps):
+        for j, slot in enumerate(launch.operands):
+            if slot.space is Space.INPUT:
+                is_whole = not slot.offset and not slot.strides
+                yield launch.kernel.name, j, slot.at
+                yield from [] if is_whole else [(launch.kernel.name, j, -1)]
+
+
+def _fits(data: bytes, dtype: DType) -> bool:
+    numbers = np.frombuffer(data, np.int8)
+    return dtype == np.int8 and len(data) >= MIN_HALVED and bool((abs(numbers + 0.5) < 8).all())
+
+
+def _read_singly(kernel: Kernel, target: Target, language: Language) -> set[int]:
+    """The operands of a kernel that it only loads from, an element at a time."""
+    uses: dict[int, bool] = {}
+    for u in pipeline.instructions(kernel, target, language):
+        for s in u.src:
+            if s.op is Op.PARAM:
+                single = u.op is Op.LOAD and not u.shape
+                uses[s.arg.index] = uses.get(s.arg.index, True) and single
+    return {j for j, single in uses.items() if single}
+
+
+def halves_of(data: bytes) -> bytes:
+    """Numbers of 4 bits, two in a byte: of each 8, the first 4 in the lower halves.
+
+    Example:
+        >>> halves_of(bytes([1, 2, 3, 4, 5, 6, 7, 255])).hex()
+        '516273f4'
+    """
+    numbers = np.zeros((-(-len(data) // 8), 2, 4), np.uint8)
+    numbers.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8) & 15
+    found: np.ndarray[Any, Any] = numbers[:, 0] | numbers[:, 1] << 4
+    return found.tobytes()

@@ -20,7 +20,6 @@ from tfn.lower.passes import BRANCHING, CORES, Passes
 from tfn.lower.program import Step
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
 
 
 @frozen
@@ -37,7 +36,7 @@ class Language:
         name: as messages call it.
     """
 
-    kernel: Callable[[str, Sequence[UOp]], str]
+    kernel: Callable[..., str]
     driver: Callable[[str, Sequence[Step], int], str]
     symbol_prefix: str
     lacks: frozenset[Op] = frozenset()

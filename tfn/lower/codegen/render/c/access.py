@@ -49,7 +49,9 @@ def load(w: CWriter, u: UOp) -> None:
     predicate = u.src[2] if len(u.src) == 3 else None
     access, kind = u.arg, shaped(stored(u.dtype), u.shape)
     if not u.shape:
-        value = f"{w(buffer)}[{_index(w, base, access.offset)}]"
+        index = _index(w, base, access.offset)
+        halves = buffer in w.halves
+        value = f"nibble({w(buffer)}, {index})" if halves else f"{w(buffer)}[{index}]"
         if u.dtype == BOOL:
             value = f"{value} != 0"
         w.put(u, f"{w(predicate)} ? {value} : 0" if predicate is not None else value)

@@ -4,12 +4,16 @@
 
 A kernel has one such loop for each layer's kind; the function is there once, and uses what the
 compiler says that the processor has: Helium, two products of 16 bits in an instruction, or neither.
+
+Weights of 4 bits lie two in a byte: of each 8, the first 4 in the lower halves.  Their products are
+added up 16 times as large, each half as the upper one of a byte, which needs no sign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT32
@@ -19,6 +23,8 @@ from tfn.trace.uop import UOp
 
 LEAST = 4
 """The fewest products in a loop for which a call is worth it."""
+MOST_HALVES = 2**31 // (128 * 8 * 16) - 1
+"""The most products with numbers of 4 bits whose sum, 16 times as large, fits into 32 bits."""
 
 
 @frozen
@@ -112,23 +118,34 @@ def _split(u: UOp, loop: UOp, inner: AbstractSet[UOp]) -> tuple[int, tuple[UOp, 
     return sum(n for n, _ in known), tuple(t for _, terms in known for t in terms)
 
 
+def with_halves(product: Product, halves: AbstractSet[UOp]) -> Product | None:
+    """The product whose second operand may be of halves of bytes; None if it is no such."""
+    x, y = product.x, product.y
+    if x.buffer in halves:
+        x, y = y, x
+    fits = product.count <= MOST_HALVES and x.buffer not in halves and y.gate is None
+    return replace(product, x=x, y=y) if fits or not {x.buffer, y.buffer} & halves else None
+
+
 def render(w: CWriter, product: Product, views: Sequence[dict[UOp, str]]) -> None:
     """Calls in the place of a loop, for one result or a block; `views` are its names in each."""
-    totals, xs, ys = [], [], []
+    kind, between = ("s4", ", ") if product.y.buffer in w.halves else ("s8", " + ")
+    totals, xs, places = [], [], []
     for view in views:
         w.names = view
         totals.append(view[product.accumulator])
-        xs.append(_address(w, product.x))
-        ys.append(_address(w, product.y))
+        xs.append(f"{w(product.x.buffer)} + {_index(w, product.x)}")
+        places.append(_index(w, product.y))
     n = f"{product.count}u"
+    ys = [f"{w(product.y.buffer)}{between}{place}" for place in places]
     if len(views) > 1 and len(set(xs)) == 1:
         w.count += 1
-        sums, step = f"s{w.count}", f"(u32)(({ys[1]}) - ({ys[0]}))"
+        sums, step = f"s{w.count}", f"(u32)({places[1]} - {places[0]})"
         calls = [f"u32 {sums}[] = {{{', '.join(totals)}}};"]
-        calls += [f"dots_s8({xs[0]}, {ys[0]}, {step}, {n}, {sums});"]
+        calls += [f"dots_{kind}({xs[0]}, {ys[0]}, {step}, {n}, {sums});"]
         calls += [f"{total} = {sums}[{j}];" for j, total in enumerate(totals)]
     else:
-        calls = [f"{t} = dot_s8({x}, {y}, {n}, {t});" for t, x, y in zip(totals, xs, ys)]
+        calls = [f"{t} = dot_{kind}({x}, {y}, {n}, {t});" for t, x, y in zip(totals, xs, ys)]
     gate, filling = product.x.gate, product.x.filling
     if gate is not None:
         w.open(f"if ({w(gate)})")
@@ -139,17 +156,17 @@ def render(w: CWriter, product: Product, views: Sequence[dict[UOp, str]]) -> Non
         if filling:
             w.open(f"if (!{w(gate)})")
             for total, y in zip(totals, ys):
-                w.line(f"{total} += (u32){filling} * sum_s8({y}, {n});")
+                w.line(f"{total} += (u32){filling} * sum_{kind}({y}, {n});")
             w.close()
 
 
-def _address(w: CWriter, operand: Operand) -> str:
+def _index(w: CWriter, operand: Operand) -> str:
     terms = [w(t) for t in operand.terms if t.op is not Op.CONST]
     offset = operand.offset + sum(int(t.arg.value) for t in operand.terms if t.op is Op.CONST)
     index = " + ".join(terms)
     if offset or not terms:
         index += f" - {-offset}" if offset < 0 else f" + {offset}" if terms else str(offset)
-    return f"{w(operand.buffer)} + ({index})"
+    return f"({index})"
 
 
 PAIRS = """\
@@ -173,8 +190,7 @@ WORD u32 dot_pair(u32 a, u32 b, u32 sum) {
   return result;
 }
 WORD u32 bytes_at(const u8_m *x) { return ((const u32_anywhere *)x)->word; }
-WORD u32 dot_four(u32 first, u32 second, const u8_m *y, u32 sum) {
-  const u32 bytes = bytes_at(y);
+WORD u32 dot_four(u32 first, u32 second, u32 bytes, u32 sum) {
   return dot_pair(second, next_pair_s8(bytes), dot_pair(first, pair_s8(bytes), sum));
 }
 #endif
@@ -193,7 +209,7 @@ static NOINLINE u32 dot_s8(const u8_m *x, const u8_m *y, u32 n, u32 sum) {
 #else
 #if defined(__ARM_FEATURE_SIMD32)
   for (const u8_m *const end = x + (n & ~3u); x != end; x += 4, y += 4) {
-    sum = dot_four(pair_s8(bytes_at(x)), next_pair_s8(bytes_at(x)), y, sum);
+    sum = dot_four(pair_s8(bytes_at(x)), next_pair_s8(bytes_at(x)), bytes_at(y), sum);
   }
   n &= 3;
 #endif
@@ -211,10 +227,10 @@ static NOINLINE void dots_s8(const u8_m *x, const u8_m *y, u32 step, u32 n, u32 
 #if defined(__ARM_FEATURE_SIMD32)
   for (const u8_m *const end = x + (n & ~3u); x != end; x += 4, y += 4) {
     const u32 first = pair_s8(bytes_at(x)), second = next_pair_s8(bytes_at(x));
-    a = dot_four(first, second, y, a);
-    b = dot_four(first, second, y + step, b);
-    c = dot_four(first, second, y + 2 * step, c);
-    d = dot_four(first, second, y + 3 * step, d);
+    a = dot_four(first, second, bytes_at(y), a);
+    b = dot_four(first, second, bytes_at(y + step), b);
+    c = dot_four(first, second, bytes_at(y + 2 * step), c);
+    d = dot_four(first, second, bytes_at(y + 3 * step), d);
   }
   n &= 3;
 #endif
@@ -236,6 +252,103 @@ static NOINLINE u32 sum_s8(const u8_m *x, u32 n) {
   return sum;
 }
 """
+HALF = """\
+WORD u8 nibble(const u8_m *x, u32 i) {
+  return (u8)((s32)((u32)x[(i >> 3 << 2) | (i & 3)] << (28 - (i & 4))) >> 28);
+}
+#if defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_FEATURE_MVE)
+WORD u32 dot_halves(u32 a, u32 b, u32 c, u32 d, u32 halves, u32 sum) {
+  return dot_four(c, d, halves & 0xf0f0f0f0u, dot_four(a, b, halves << 4 & 0xf0f0f0f0u, sum));
+}
+#endif
+"""
+DOT_OF_HALVES = """\
+#if !defined(__ARM_FEATURE_MVE)
+WORD u32 two_s4(const u8_m *x, u32 both) {
+  const u32 product = (u32)(s32)(s8)x[0] * (u32)(s32)(s8)(u8)(both << 4);
+  return product + (u32)(s32)(s8)x[4] * (u32)(s32)(s8)(u8)(both & 0xf0u);
+}
+static NOINLINE u32 groups_s4(const u8_m *x, const u8_m *halves, u32 n) {
+  u32 sum = 0;
+  for (const u8_m *const end = x + (n & ~7u); x != end; x += 8, halves += 4) {
+#if defined(__ARM_FEATURE_SIMD32)
+    const u32 first = bytes_at(x), next = bytes_at(x + 4), a = pair_s8(first), b = pair_s8(next);
+    sum = dot_halves(a, next_pair_s8(first), b, next_pair_s8(next), bytes_at(halves), sum);
+#else
+    sum += two_s4(x, halves[0]) + two_s4(x + 1, halves[1]);
+    sum += two_s4(x + 2, halves[2]) + two_s4(x + 3, halves[3]);
+#endif
+  }
+  return sum;
+}
+#endif
+static NOINLINE u32 dot_s4(const u8_m *x, const u8_m *y, u32 at, u32 n, u32 sum) {
+  if (!(at & 7)) {
+    const u8_m *halves = y + at / 2;
+    u32 scaled = 0; /* 16 times the sum */
+#if defined(__ARM_FEATURE_MVE)
+    static const u8 order[] = {0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7};
+    static const s8 up[] = {4, 4, 4, 4, 0, 0, 0, 0, 4, 4, 4, 4, 0, 0, 0, 0};
+    const uint8x16_t places = vldrbq_u8(order);
+    const int8x16_t shifts = vldrbq_s8(up), upper = vdupq_n_s8(-16);
+    for (; n; x += 16, halves += 8) {
+      const mve_pred16_t some = vctp8q(n);
+      const int8x16_t both = vldrbq_gather_offset_z_s8((const s8 *)halves, places, some);
+      const int8x16_t a = vldrbq_z_s8((const s8 *)x, some);
+      scaled = (u32)vmladavaq_s8((s32)scaled, a, vandq_s8(vshlq_s8(both, shifts), upper));
+      n = n > 16 ? n - 16 : 0;
+    }
+#else
+    scaled = groups_s4(x, halves, n);
+    x += n & ~7u, at += n & ~7u;
+    n &= 7;
+#endif
+    sum += (u32)((s32)scaled >> 4);
+  }
+  for (; n; --n) sum += (u32)(s32)(s8)*x++ * (u32)(s32)(s8)nibble(y, at++);
+  return sum;
+}
+"""
+DOTS_OF_HALVES = """\
+static NOINLINE void dots_s4(
+    const u8_m *x, const u8_m *y, u32 at, u32 step, u32 n, u32 *sums) {
+#if defined(__ARM_FEATURE_SIMD32) && !defined(__ARM_FEATURE_MVE)
+  if (!((at | step) & 7)) {
+    const u8_m *halves = y + at / 2;
+    u32 s = 0, t = 0, u = 0, v = 0;
+    at += n & ~7u;
+    for (const u8_m *const end = x + (n & ~7u); x != end; x += 8, halves += 4) {
+      const u32 a = pair_s8(bytes_at(x)), b = next_pair_s8(bytes_at(x));
+      const u32 c = pair_s8(bytes_at(x + 4)), d = next_pair_s8(bytes_at(x + 4));
+      s = dot_halves(a, b, c, d, bytes_at(halves), s);
+      t = dot_halves(a, b, c, d, bytes_at(halves + step / 2), t);
+      u = dot_halves(a, b, c, d, bytes_at(halves + step), u);
+      v = dot_halves(a, b, c, d, bytes_at(halves + step / 2 * 3), v);
+    }
+    n &= 7;
+    sums[0] += (u32)((s32)s >> 4), sums[1] += (u32)((s32)t >> 4);
+    sums[2] += (u32)((s32)u >> 4), sums[3] += (u32)((s32)v >> 4);
+  }
+#endif
+  for (u32 row = 0; n && row < 4; ++row) sums[row] = dot_s4(x, y, at + row * step, n, sums[row]);
+}
+"""
+SUM_OF_HALVES = """\
+static NOINLINE u32 sum_s4(const u8_m *x, u32 at, u32 n) {
+  u32 sum = 0;
+  if (!(at & 7)) {
+    const u8_m *halves = x + at / 2;
+    for (const u8_m *const end = halves + n / 8 * 4; halves != end; ++halves) {
+      sum += (u32)(s32)(s8)(u8)(*halves << 4) + (u32)(s32)(s8)(u8)(*halves & 0xf0);
+    }
+    sum = (u32)((s32)sum >> 4);
+    at += n & ~7u;
+    n &= 7;
+  }
+  for (; n; --n) sum += (u32)(s32)(s8)nibble(x, at++);
+  return sum;
+}
+"""
 NOINLINE = """\
 #if defined(__GNUC__)
 #define NOINLINE __attribute__((noinline))
@@ -245,13 +358,22 @@ NOINLINE = """\
 """
 
 
+FUNCTIONS = {
+    "dot_s8(": (PAIRS, DOT),
+    "dots_s8(": (PAIRS, f"#if defined(__ARM_FEATURE_MVE)\n{DOT}#endif\n", DOTS),
+    "sum_s8(": (SUM,),
+    "nibble(": (PAIRS, HALF),
+    "dot_s4(": (PAIRS, HALF, DOT_OF_HALVES),
+    "dots_s4(": (PAIRS, HALF, DOT_OF_HALVES, DOTS_OF_HALVES),
+    "sum_s4(": (PAIRS, HALF, SUM_OF_HALVES),
+}
+"""Texts that a call needs, in order; of the first two, the second has the first on Helium alone."""
+
+
 def definitions(text: str) -> str:
     """The functions that kernels call."""
-    names = [name for name in ("dot_s8(", "dots_s8(", "sum_s8(") if name in text]
-    if not names:
-        return ""
-    bodies = {"dot_s8(": DOT, "dots_s8(": DOTS, "sum_s8(": SUM}
-    parts = [NOINLINE, PAIRS] if {"dot_s8(", "dots_s8("}.intersection(names) else [NOINLINE]
-    if "dots_s8(" in names and "dot_s8(" not in names:
-        parts.append(f"#if defined(__ARM_FEATURE_MVE)\n{DOT}#endif\n")
-    return "\n".join([*parts, *(bodies[name] for name in names)])
+    called = [name for name in FUNCTIONS if name in text]
+    parts = dict.fromkeys(part for name in called for part in FUNCTIONS[name])
+    if "dot_s8(" in called:
+        parts.pop(FUNCTIONS["dots_s8("][1], None)
+    return "\n".join([NOINLINE, *parts]) if parts else ""

@@ -16,10 +16,16 @@ from tfn.trace.uop import UOp
 Row = Callable[["CWriter", UOp], None]
 
 
-def kernel_text(name: str, items: Sequence[UOp], with_dots: bool = False) -> str:
+def kernel_text(
+    name: str,
+    items: Sequence[UOp],
+    with_dots: bool = False,
+    halves: frozenset[int] = frozenset(),
+) -> str:
     """``void NAME(u64 begin, u64 end, char *const *operands)`` from instructions in order.
 
-    `with_dots` makes calls of sums of products of bytes, and blocks of results.
+    `with_dots` makes calls of sums of products of bytes, and blocks of results; the operands
+    `halves` are numbers of 4 bits, as `dots` reads them.
     """
     w = CWriter(items)
     # Unused values would make compilers warn; exported code is compiled without warnings.
@@ -28,8 +34,10 @@ def kernel_text(name: str, items: Sequence[UOp], with_dots: bool = False) -> str
     for buffer in sorted(buffers, key=lambda u: u.arg.index):
         kind, at = f"{stored(buffer.dtype)}_m *", buffer.arg.index
         w.names[buffer] = f"b{at}"
+        w.halves |= {buffer} if at in halves else set()
         w.line(f"{kind}const b{at} = ({kind})operands[{at}];")
-    products = dots.products(items) if with_dots else {}
+    found = dots.products(items) if with_dots else {}
+    products = {u: p for u, x in found.items() if (p := dots.with_halves(x, w.halves))}
     blocked = blocks.blocks(items) if with_dots else {}
     skipped = -1
     for at, u in enumerate(items):

@@ -8,6 +8,7 @@ they lack; results are the same, bit by bit.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tfn.lower.codegen.render.c import dots, library, threads
 from tfn.lower.codegen.render.c.driver import CLAMPED_INDEX
@@ -112,7 +113,12 @@ def features(target: Target) -> tuple[str, ...]:
 
 
 def unit(
-    program: Program, target: Target, entry: str, threaded: bool = False, constants: str = ""
+    program: Program,
+    target: Target,
+    entry: str,
+    threaded: bool = False,
+    constants: str = "",
+    texts: Mapping[str, str] | None = None,
 ) -> str:
     """The text of a program.
 
@@ -122,8 +128,9 @@ def unit(
         entry: text that comes last, and may call the program's function.
         constants: arrays that the program's function names.
         threaded: whether the program is for several threads.
+        texts: of kernels by name, which stand for their own.
     """
-    kernels = "\n".join(kernel.text for kernel in program.kernels)
+    kernels = "\n".join((texts or {}).get(x.name, x.text) for x in program.kernels)
     team = threads.TEAM.format(launches=max(len(program.launches), 1)) if threaded else ""
     clamp = CLAMPED_INDEX if branches(program.steps) else ""
     # Nothing is looked for among constants, which may be millions of numbers.

@@ -26,6 +26,7 @@ class CWriter:
         used: values that are operands of an instruction.
         narrow_counters: counters of loops that are read as 32-bit numbers only.
         used_tiles: those of the parameters `begin` and `end` that are used.
+        halves: buffers of numbers of 4 bits, two in a byte.
     """
 
     def __init__(self, items: Sequence[UOp]) -> None:
@@ -35,6 +36,7 @@ class CWriter:
         self.widths: dict[UOp, int] = {}
         self.accumulators: dict[UOp, list[UOp]] = {}
         self.used_tiles: set[str] = set()
+        self.halves: set[UOp] = set()
         self.used: set[UOp] = set()
         wide: set[UOp] = set()
         for u in reversed(items):
