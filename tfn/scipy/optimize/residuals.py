@@ -97,7 +97,7 @@ def bounds_of(name: str, bounds: Any, x: Array) -> Pair:
     pair = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else tuple(bounds)
     if len(pair) != 2:
         raise ArgumentError(f"{name} needs a pair of bounds", got=f"{len(pair)} of them")
-    lower, upper = (jnp.broadcast_to(jnp.asarray(b).astype(x.dtype), x.shape) for b in pair)
+    lower, upper = (jnp.broadcast_to(jnp.asarray(b, x.dtype), x.shape) for b in pair)
     return lower, upper
 
 
@@ -222,7 +222,7 @@ def least_squares(
         found: Array = jacfwd(residuals)(x)
         return found
 
-    losses = _losses(loss, jnp.asarray(f_scale).astype(kind))
+    losses = _losses(loss, jnp.asarray(f_scale, kind))
     plain = loss == "linear"
 
     def cost_of(f: Array) -> Array:
@@ -236,7 +236,7 @@ def least_squares(
     tolerances = [0.0 if t is None else max(t, eps) for t in (ftol, xtol, gtol)]
     by_jac = x_scale == "jac" if isinstance(x_scale, str) else x_scale is None and method == "lm"
     lengths = 1.0 if x_scale is None or by_jac else x_scale
-    fixed = jnp.broadcast_to(jnp.asarray(lengths).astype(kind), x.shape)
+    fixed = jnp.broadcast_to(jnp.asarray(lengths, kind), x.shape)
     most = 100 * x.size * (x.size + 1 if method == "lm" else 1) if max_nfev is None else max_nfev
 
     def stationary(x: Array) -> Array:
@@ -420,7 +420,7 @@ def curve_fit(
     a_function("curve_fit", "f", f)
     y = operands.array_of("curve_fit", ydata).reshape(-1)
     p = floating("curve_fit", p0)
-    deviations = None if sigma is None else jnp.asarray(sigma).astype(p.dtype)
+    deviations = None if sigma is None else jnp.asarray(sigma, p.dtype)
     factor = None
     if deviations is not None and deviations.ndim == 2:
         factor = jnp.linalg.cholesky(deviations)

@@ -172,9 +172,8 @@ METHODS = ("brentq", "bisect", "newton", "halley", "secant")
 
 def _places(f: Function, *given: ArrayLike) -> list[Array]:
     """The places in the shape of values of `f`, and in one floating dtype."""
-    arrays = jnp.broadcast_arrays(*[jnp.asarray(x) for x in given])
-    kind = jnp.result_type(*given)
-    arrays = [x.astype(kind if jnp.issubdtype(kind, jnp.floating) else "float32") for x in arrays]
+    kind = jnp.promote_types(jnp.result_type(*given), "float32")
+    arrays = jnp.broadcast_arrays(*[jnp.asarray(x, kind) for x in given])
     value = eval_shape(f, arrays[0])
     shape = jnp.broadcast_shapes(value.shape, arrays[0].shape)
     kind = jnp.promote_types(value.dtype, arrays[0].dtype)
@@ -250,10 +249,10 @@ def root_scalar(
         def derive(g: Function) -> Function:
             return lambda x: jvp(g, (x,), (jnp.ones_like(x),))[1]
 
-        first = derive(value) if fprime is None else lambda x: fprime(x, *args)
+        first: Function = derive(value) if fprime is None else lambda x: fprime(x, *args)
         if method == "newton":
             return lambda x: (value(x), first(x))
-        second = derive(first) if fprime2 is None else lambda x: fprime2(x, *args)
+        second: Function = derive(first) if fprime2 is None else lambda x: fprime2(x, *args)
         return lambda x: (value(x), first(x), second(x))
 
     def search(value: Function, x: Array) -> Any:
