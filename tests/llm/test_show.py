@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.llm import building
+from tests.llm.test_folder import written
 from tfn.llm import gguf, show
 from tfn.llm.model import config_of
 
@@ -31,3 +34,11 @@ def test_experts_windows_and_stretched_positions_are_said() -> None:
     gemma = facts(building.network("gemma3"))
     assert gemma["context"] == "64 tokens, 5 of 6 layers see the last 4, 64 stretched by linear"
     assert gemma["tokenizer"] == gemma["chats"] == "none"
+
+
+def test_folders_are_shown_as_files_are(tmp_path: Path) -> None:
+    file, config = show.read(written(tmp_path, "qwen2"))
+    found = dict(show.facts(file, config))
+    assert found["architecture"].startswith("qwen2, 2 layers of 32") and found["chats"] == "none"
+    assert found["quantization"] == "F32, 32.0 bits a weight: 26 tensors F32"
+    assert found["format"] == "safetensors"

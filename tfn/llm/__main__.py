@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tfn.errors import StateError, TfnError
-from tfn.llm import gguf, measure, show
+from tfn.llm import measure, show
 from tfn.llm.generation import Reader, generate, tokenizer_of
-from tfn.llm.model import config_of, dense_bytes, load
+from tfn.llm.model import dense_bytes, load
 from tfn.llm.sampling import wished
 from tfn.llm.serve import command as serve
 
@@ -145,10 +145,10 @@ def _bench(options: argparse.Namespace, console: Console) -> None:
 
 
 def _show(options: argparse.Namespace, console: Console) -> None:
-    """Facts of a file, and its tensors."""
-    file = gguf.read(options.model)
+    """Facts of a file or folder, and its tensors."""
+    file, config = show.read(options.model)
     plain = options.quiet or not console.is_terminal
-    rows = [*show.facts(file, config_of(file))]
+    rows = [*show.facts(file, config)]
     _table(console, options.model.name, ("", ""), rows, plain)
     if options.tensors:
         named = [

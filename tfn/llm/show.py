@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-from tfn.llm import gguf
+from tfn.llm import folder, gguf, tokenizer
+from tfn.llm.blocks import FORMATS
 from tfn.llm.config import Config
-from tfn.llm.model import quantization
+from tfn.llm.model import config_of, quantization
 
 Fact = tuple[str, str]
+
+
+def read(source: Path) -> tuple[gguf.File, Config]:
+    """The content of a file, or of a folder of Hugging Face's as of one, and its network."""
+    if not source.is_dir():
+        file = gguf.read(source)
+        return file, config_of(file)
+    config, arrays = folder.read(source)
+    plain = {form.dtype: form for form in FORMATS.values() if form.dtype is not None}
+    tensors = {
+        name: gguf.Tensor(name, plain[data.dtype], data.shape, data)
+        for name, data in arrays.items()
+    }
+    values: dict[str, object] = {}
+    if (source / "tokenizer.json").exists():
+        own = tokenizer.from_folder(source, config.vocabulary)
+        values |= {"tokenizer.ggml.tokens": [*own.pieces], "tokenizer.ggml.model": own.kind}
+        values["tokenizer.chat_template"] = own.template
+    return gguf.File(values, tensors, 0), config
 
 
 def facts(file: gguf.File, config: Config) -> Iterator[Fact]:
@@ -29,7 +50,7 @@ def facts(file: gguf.File, config: Config) -> Iterator[Fact]:
     )
     yield "tokenizer", _tokenizer(file.values)
     yield "chats", _template(file.values)
-    yield "format", f"GGUF {file.version}"
+    yield "format", f"GGUF {file.version}" if file.version else "safetensors"
 
 
 def formats(file: gguf.File) -> Mapping[str, tuple[int, int]]:
