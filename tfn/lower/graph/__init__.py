@@ -10,6 +10,7 @@ Files in reading order:
     intermediates    oversized intermediates: their component graph and its segments
     flash            memory-efficient (flash) attention: oversized intermediates in blocks
     channels_last    images between convolutions in the order of these
+    byte_tables      functions of a quantized value as tables
     conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
     conv_product     convolutions of integers as products, for units that multiply pairs
     winograd         convolutions of integers by 3 x 3 with fewer products

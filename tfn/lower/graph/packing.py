@@ -27,6 +27,7 @@ from operator import add
 
 from tfn.dtypes import FLOAT32, FLOATS, INT32, INTEGERS, DType, int8, int16, uint8
 from tfn.lower.graph import winograd
+from tfn.lower.graph.byte_tables import byte_tables
 from tfn.lower.graph.channels_last import channels_last
 from tfn.lower.graph.conv_padding import pad_explicitly, polyphase
 from tfn.lower.graph.conv_product import as_product
@@ -610,6 +611,8 @@ def prepare(outputs: Sequence[UOp], target: Target, rules: Rules = RULES) -> lis
     Bodies of loops and branches stay as they are: they are lowered by themselves.
     """
     outputs = channels_last(outputs)
+    if rules is RULES:
+        outputs = byte_tables(outputs)
     order = list(walk(outputs))
     has_updates = any(node.op is Op.SCATTER for node in order)
     count = users(outputs, order) if has_updates else {}
