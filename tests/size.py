@@ -111,10 +111,10 @@ ROOMS = (
     Room("science",        FRONTEND, 2_011, 12.5, "fits, roots, equations, curves, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
     Room("buckets",        FRONTEND, 1_060, 12.2, "sizes that change: a rule for each op"),
-    Room("exporting",      ANNEX,    2_788,  9.4, "pages; stacks by graphs; functions of sizes"),
+    Room("exporting",      ANNEX,    2_797,  9.4, "pages; stacks by graphs; functions of sizes"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   294,  9.7, "pages; loaders of WebAssembly"),
-    Room("microcontrollers", FRONTEND, 1_028,  9.6, "figures; states; products of halves"),
+    Room("microcontrollers", FRONTEND, 1_100,  9.6, "figures; states; halves; folders"),
     Room("viewer and tune",ANNEX,    1_370, 10.0, "residuals, and scopes of kernels"),
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
@@ -162,7 +162,7 @@ PATHS = {
     "words": ("lower/math/words",),
     "pages": ("exporting/page", "hw/webgpu/page"),
     "microcontrollers": (
-        *(f"exporting/{x}" for x in ("microc", "figures", "comp", "carry", "weights")),
+        *(f"exporting/{x}" for x in ("microc", "figures", "comp", "carry", "weights", "folders")),
         *(f"lower/codegen/render/c/{x}" for x in ("blocks", "dots", "library")),
     ),
     "science": tuple(f"scipy/{x}/" for x in ("optimize", "integrate", "interpolate")),
@@ -177,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_845, "core": 52_752, "all": 89_920}
+BOUNDS = {"compiler": 34_845, "core": 52_752, "all": 89_929}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -12,6 +12,7 @@ In reading order:
     microcontrollers: targets: 32-bit processors without a system.
     compilers: bytes of code and of the stack, as a compiler of the target makes them.
     figures: a table by layer: code, memory, stack, multiply-adds and cycles.
+    folders: projects around C: a library of CMake, or of Arduino with a sketch.
     module: LLVM IR generation: the program as one module, for objects, libraries and WebAssembly.
     page: a module of JavaScript with its types, weights and WebAssembly.
     load: `tfn.load`: loads a library and calls it from Python.

@@ -17,6 +17,7 @@ from typing import Any
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting import page
 from tfn.exporting.figures import Figures, figures
+from tfn.exporting.folders import FOLDERS, texts
 from tfn.exporting.header import header, path_beside
 from tfn.exporting.microcontrollers import MICROCONTROLLERS
 from tfn.exporting.programs import ALONE, ALONE_ON, C_SMALL, C_TOGETHER, C, binary, closed, compiled
@@ -83,6 +84,7 @@ def export(
             So is the loader of WebAssembly, NAME.js, with its types, NAME.d.ts.
         kind: c, obj, so, wasm, js or html: source, object, shared library, WebAssembly, a module
             for pages, on WebGPU, or a page in one file.  If "", the suffix of the path decides.
+            cmake or arduino: the path is a folder, which becomes a library of C of these.
         name: of the function; if "", that of the file.
         target: the machine to compile for: a `Target` or the name of one, such as x86-64-v3,
             hexagon or cortex-m4; if None, this machine, wasm32 for WebAssembly, and for pages
@@ -117,11 +119,15 @@ def export(
     a_function("export", "function", function)
     path = file_path("export", "path", path)
     kind = kind or {end: kind for kind, end in SUFFIXES.items()}.get(path.suffix, path.suffix)
+    folder, of_folder = (path, kind) if kind in FOLDERS else (None, "")
+    if folder is not None:
+        name, kind = name or path.stem, "c"
+        path = folder / FOLDERS[of_folder] / identifier(name)
     if kind not in SUFFIXES:
         raise ArgumentError(
             f"export knows no kind {kind!r}",
             got=f"kind={kind!r}, path={str(path)!r}",
-            hint="kinds are " + ", ".join(SUFFIXES) + ", and suffixes of the path say them",
+            hint=f"kinds are {', '.join((*SUFFIXES, *FOLDERS))}; suffixes of the path say most",
         )
     is_page = kind in ("js", "html")
     of_web, on_gpu = kind == "wasm" or is_page, is_page and target in (None, "webgpu")
@@ -181,16 +187,21 @@ def export(
                 head = path_beside(file, name, ".h")
                 files, done = {file: binary(kind, made, head.name)}, []
                 if has_figures:
-                    texts = files[file].decode(), header(signature, file.name)
-                    measured = figures(signature, made.program, made.places, language, *texts)
+                    both = files[file].decode(), header(signature, file.name)
+                    measured = figures(signature, made.program, made.places, language, *both)
                 files[head] = header(signature, file.name, measured).encode()
                 files |= page.loader(file, made) if kind == "wasm" else {}
+                if folder is not None:
+                    files |= texts(of_folder, folder, signature)
+                    folder.mkdir(exist_ok=True)
+                    for file in files:
+                        file.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:  # none is replaced before all are written
             for file, data in files.items():
                 stack.enter_context(replacing(file)).write(data)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ExportError(
-            f"{path.parent} is no folder to write to",
+            f"{(folder or path).parent} is no folder to write to",
             got=str(error),
             hint="make the folder first, or take another path",
         ) from None
