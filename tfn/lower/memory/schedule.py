@@ -286,8 +286,9 @@ class Scheduler:
             if count(s.shape) == 0:  # no kernel makes it, and none reads it
                 views.setdefault(s, self.allocate_like(s))
         # A constant first carry is written where the carry stays.
-        firsts = form(node).carries if node.op in (Op.SCAN, Op.WHILE) else ()
-        others = [s for s in node.src if not any(s is first for first in firsts)]
+        looped = node.op in (Op.SCAN, Op.WHILE)
+        firsts = form(node, range(len(node.src))).carries if looped else ()
+        others = [s for i, s in enumerate(node.src) if i not in firsts]
         needed = [s for s in read if s not in views and (s.op is not Op.CONST or s in others)]
         fills = [step for s in needed for step in self.fill(s, views)]
         direct = [s.op is Op.FUNCTION or (s.op is Op.CONST and s not in views) for s in node.src]

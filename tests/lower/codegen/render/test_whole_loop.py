@@ -196,3 +196,19 @@ def test_launches_before_a_loop_join_it_where_none_between_needs_them() -> None:
         ([fill, reader, loop], True),
     ]
     assert [*parted([fill, short], False)] == [([fill], False), ([short], False)]
+
+
+@pytest.mark.parametrize("steps", [3, 300])
+def test_one_constant_may_be_a_first_carry_and_be_read_in_each_step(steps: int) -> None:
+    def f(x: Any) -> Any:
+        zero = tnp.zeros(3)
+
+        def body(_: Any, c: Any) -> Any:
+            return lax.cond(x > c[0] - 9, lambda z: z + 1, lambda z: z - 1, zero) + c
+
+        return lax.fori_loop(0, steps, body, zero)
+
+    expected = 0.0
+    for _ in range(steps):
+        expected += 1 if expected < 14 else -1
+    assert tfn.jit(f)(5.0).tolist() == [expected] * 3
