@@ -101,6 +101,14 @@ def test_bytes_are_sorted() -> None:
 
 
 @pytest.mark.usefixtures("on_webgpu")
+@pytest.mark.parametrize("n", [2, 5])
+def test_columns_are_sorted(n: int) -> None:
+    """Of two elements all numbers of the sort are constants, which a driver folds."""
+    x = np.arange(6 * n, dtype=np.float32).reshape(n, 6) * 7 % 5
+    np.testing.assert_array_equal(jnp.sort(x, 0), np.sort(x, 0))
+
+
+@pytest.mark.usefixtures("on_webgpu")
 def test_nan_differs_from_all_numbers() -> None:
     x, y = np.array([np.nan, np.nan, 1, 1]), np.array([np.nan, 1, np.nan, 1])
     for dtype in ("float16", "float32", "float64"):

@@ -38,6 +38,16 @@ def test_a_part_that_begins_within_a_word() -> None:
     assert memory.fetch(memory.of(buffer), 6, (3,), FLOAT16).tolist() == [3, 4, 5]
 
 
+@pytest.mark.parametrize(("at", "n"), [(1, 1), (3, 2), (4, 3), (2, 6), (8, 4), (11, 1)])
+def test_bytes_that_are_written_leave_their_neighbours(at: int, n: int) -> None:
+    memory: Any = shared().memory
+    x = np.arange(12, dtype=np.uint8)
+    buffer = memory.copy(x)
+    memory.write(memory.of(buffer), at, np.full(n, 99, np.uint8))
+    x[at : at + n] = 99
+    np.testing.assert_array_equal(memory.read(buffer, (12,), canonical("uint8")), x)
+
+
 def test_limits_are_checked_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     memory: Any = shared().memory
     with pytest.raises(OutOfMemoryError, match="a kernel reads no larger buffer"):

@@ -33,7 +33,7 @@ _HOLD = "fn hold_{f}(x: {f}) -> {f} {{ return bitcast<{f}>(bitcast<{u}>(x) ^ {u}
 WORDS = {
     **{f"nan_{x['f']}": _NAN.format(**x) for x in _FLOATS},
     **{f"hold_{x['f']}": _HOLD.format(**x) for x in _FLOATS},
-    "hold_i64": "fn hold_i64(x: i64) -> i64 { return x ^ i64(p.zero); }",
+    "hold_i64": "fn hold_i64(x: i64) -> i64 { return x ^ (i64(p.zero) << 32u); }",
     "bits": "fn bits(x: u32) -> f32 { return bitcast<f32>(x ^ p.zero); }",
     **{f"max_{x['f']}": _EXTREME.format(name="max", both="&", than=">", **x) for x in _FLOATS},
     **{f"min_{x['f']}": _EXTREME.format(name="min", both="|", than="<", **x) for x in _FLOATS},

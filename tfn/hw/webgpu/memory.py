@@ -44,12 +44,18 @@ class WebGpuCopies:
     def write(self, memory: Any, at: int, raw: np.ndarray[Any, Any]) -> None:
         """Copy bytes to the device, after the commands that were enqueued so far.
 
-        A slot ends at a word: the bytes that fill its last one belong to no other.
+        Bytes that share a word with others, as elements of an output that loops fill do, are
+        written together with these.
         """
-        words = np.zeros(_words(raw.nbytes), np.uint8)
-        words[: raw.nbytes] = raw
+        begin = at - at % WORD_BYTES
+        size_bytes = _words(at + raw.nbytes - begin)
+        if size_bytes == raw.nbytes or size_bytes == memory.size:
+            words = np.zeros(size_bytes, np.uint8)
+        else:
+            words = self.fetch(memory, begin, size_bytes)
+        words[at - begin : at - begin + raw.nbytes] = raw
         with reached(self.driver):
-            self.driver.device.queue.write_buffer(memory, at, words)
+            self.driver.device.queue.write_buffer(memory, begin, words)
 
     def fetch(self, memory: Any, at: int, size_bytes: int) -> np.ndarray[Any, Any]:
         """Copy bytes to the host, and wait."""

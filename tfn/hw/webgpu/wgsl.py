@@ -237,9 +237,9 @@ def _binary(w: Writer, u: UOp) -> None:
     held = u.op in SUMS or u.op in PRODUCTS
     kind = w.common(a, b) if u.dtype == dtypes.BOOL else w.kind(u)
     x, y = (_held(w, u, s) if held else w(s, kind) for s in u.src)
-    if u.op in (Op.LT, Op.LE) and kind == "i64" and Op.CONST in (a.op, b.op):
-        # Mesa's llvmpipe compares a widened number with a constant wrongly.
-        x, y = (t if s.op is Op.CONST else f"hold_i64({t})" for t, s in ((x, a), (y, b)))
+    if u.op in (Op.LT, Op.LE) and kind == "i64":
+        # Mesa's llvmpipe compares a widened number wrongly with what it finds to be a constant.
+        x, y = (x, f"hold_i64({y})") if a.op is Op.CONST else (f"hold_i64({x})", y)
     if u.dtype == dtypes.BOOL and a.dtype == dtypes.BOOL:
         w.put(u, _of_bools(u.op, x, y))
     elif a.dtype in KINDS and a is b and u.op in (Op.EQ, Op.NE):
