@@ -38,6 +38,8 @@ def assert_arrays_of_two_devices_do_not_mix(platform: str) -> None:
         y = tnp.arange(3.0)
         with pytest.raises(DeviceError, match=message):
             x + y
+        with pytest.raises(DeviceError, match=message):
+            np.asarray(x)
     config.device = platform
     with pytest.raises(DeviceError, match=f"not on the device {platform}"):
         x + y

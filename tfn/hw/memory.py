@@ -434,6 +434,11 @@ class HostMemory:
         return buffer
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
-        """A view that cannot be made writable, and keeps the memory alive."""
+        """A view that cannot be made writable, and keeps the memory alive.
+
+        Raises:
+            DeviceError: for a buffer of another device.
+        """
+        _ = buffer.address  # which memory of another device does not tell
         events.use("read", events.HOST, buffer)
         return buffer.read(shape, dtype)
