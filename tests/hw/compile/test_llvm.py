@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.hw.programs import SCALE
 from tfn._support import events
 from tfn.config import config
 from tfn.errors import CompileError
+from tfn.hw.compile import llvm
 from tfn.hw.compile.llvm import Counts, LlvmCompiler
 from tfn.lower.target.target import Target
 
@@ -263,3 +265,16 @@ for i in range(20):
 
 def test_an_interrupt_after_a_text_of_llvm_is_freed_does_not_free_it_again() -> None:
     subprocess.run([sys.executable, "-c", INTERRUPTED_TEXTS], check=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system tells no pages")
+def test_pages_of_code_that_is_not_run_are_given_back(monkeypatch):
+    def resident() -> int:
+        code = Path("/proc/self/smaps").read_text().split("libllvmlite.so\n")[1:]
+        return sum(int(part.split("Rss:")[1].split()[0]) for part in code)
+
+    monkeypatch.setattr(config, "disk_cache", False)
+    before, held = LlvmCompiler().compile(SCALE, TARGETS[0][0]), resident()
+    llvm.drop_pages()
+    assert resident() < held - 1000, "kilobytes"
+    assert LlvmCompiler().compile(SCALE, TARGETS[0][0]) == before

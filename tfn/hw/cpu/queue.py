@@ -11,7 +11,7 @@ from functools import partial
 from tfn._support import events
 from tfn._support.sections import cached_property
 from tfn.hw.buffer import ALIGNMENT, Buffer
-from tfn.hw.compile.llvm import LOCK
+from tfn.hw.compile.llvm import LOCK, drop_pages
 from tfn.hw.cpu import denormals, thread_pool
 from tfn.hw.cpu.callbacks import HostEntry
 from tfn.hw.cpu.dispatch import Dispatch
@@ -29,6 +29,10 @@ MIN_PATIENCE_NS = 2_000
 """Enough for workers that still spin after the job before."""
 MAX_PATIENCE_NS = 100_000
 """A bound for long programs: workers that have not joined by then have no core of their own."""
+MIN_KERNELS_TO_DROP_PAGES = 16
+"""Kernels of a program after which LLVM's code is taken out of memory: those of models and steps of
+training, which load few programs, and need memory."""
+
 PATIENCE_SHARE = 1 / 8
 """The patience as a share of a program's estimated time: less than one more thread would save."""
 _RUN = ctypes.CFUNCTYPE(
@@ -191,6 +195,8 @@ class CpuQueue:
         """
         kernels = {k.name: objects[k.name] for k in program.kernels if k.name in objects}
         code = self.loader.load_with(program.name, objects[program.name], kernels)
+        if len(kernels) >= MIN_KERNELS_TO_DROP_PAGES:
+            drop_pages()
         with LOCK:  # which forks know already: a lock of its own would be one more for them
             native = self.runtime
             pool = self.threads.pool if program.parallel else None
