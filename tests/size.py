@@ -87,8 +87,8 @@ ROOMS = (
     Room("lower/codegen",  COMPILER, 4_365, 11.5, "loops as one function; products of bytes"),
     Room("lower/memory",   COMPILER, 1_025, 11.4, "preludes as rows; small values of loops"),
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
-    Room("hw",             COMPILER, 1_300,  8.9, "passes over loops"),
-    Room("hw/cpu",         COMPILER, 1_767,  9.2, "library calls move with their operands"),
+    Room("hw",             COMPILER, 1_314,  8.9, "passes over loops; pages of LLVM"),
+    Room("hw/cpu",         COMPILER, 1_770,  9.2, "library calls move with their operands"),
     Room("eager",          COMPILER, 1_494,  9.8, "preludes run once; constants by NumPy"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_978, 11.7, "factors of small matrices; NumPy's options"),
@@ -177,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_845, "core": 52_752, "all": 89_929}
+BOUNDS = {"compiler": 34_862, "core": 52_769, "all": 89_946}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
