@@ -71,7 +71,7 @@ def binding() -> Any:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
             llvm.initialize_native_asmparser()
-            if llvm.get_process_triple().startswith("x86_64"):
+            if uninterrupted(llvm.get_process_triple).startswith("x86_64"):
                 # A select of a loop stays one: as a branch it is often mispredicted.
                 llvm.set_option("tfn", "-x86-cmov-converter=false")
             _BINDING.append(llvm)
