@@ -7,14 +7,17 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import covering
 from tests.lower.check_passes import SMALL
 from tests.lower.graphs import assert_close, assert_matches_oracle, inputs, run_oracle
 from tests.lower.thread_team import all_shared, run_on_threads
 from tfn import lax
+from tfn.config import config
 from tfn.lower.pipeline import lower
 from tfn.lower.program import kernel_times_ns
 
@@ -193,3 +196,59 @@ def test_random_updates_have_the_values_of_the_oracle(seed: int) -> None:
         got = run_on_threads(3, outputs, values)
     for x, y in zip(got, run_oracle(outputs, values), strict=True):
         assert_close(x, y, 1e-5, 1e-5)
+
+
+PUTS: dict[str, Callable[[Any, Any], Any]] = {
+    "slice at a number": lambda a, u: lax.dynamic_update_slice(a, u, (0, 0)),
+    "slice at a value": lambda a, u: lax.dynamic_update_slice(a, u, (tnp.zeros((), int), 0)),
+    "at": lambda a, u: a.at[: len(u)].set(u),
+    "rows": lambda a, u: a.at[tnp.arange(len(u))].set(u),
+    "sums": lambda a, u: a.at[tnp.arange(len(u))].add(u),
+    "branch": lambda a, u: cond(u[0, 0] < 1e9, lambda a: a.at[: len(u)].set(u), same, a),
+    "loop": lambda a, u: lax.fori_loop(0, len(u), lambda i, a: a.at[i].set(u[i]), a),
+    "parts": lambda a, u: tnp.concatenate([u, a[len(u) :]]),
+}
+UPDATES: dict[str, Callable[[Any, Any], Any]] = {
+    "product": lambda x, y: x @ x.T @ y,
+    "argument": lambda x, y: y,
+    "sum": lambda x, y: tnp.cumsum(x, 0),
+    "function": lambda x, y: tnp.sin(x) * y,
+    "sort": lambda x, y: tnp.sort(x, 1),
+}
+OPERANDS: dict[str, Callable[[Any], Any]] = {
+    "zeros": tnp.zeros_like,
+    "argument": same,
+    "function": tnp.cos,
+    "product": lambda y: y @ y.T @ y,
+}
+READ: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "the new one": lambda a, u, new: new,
+    "the update too": lambda a, u, new: (new, u),
+    "the old one too": lambda a, u, new: (new, a * 2),
+    "both later": lambda a, u, new: (new @ new.T, u + 1),
+}
+
+
+@covering("put, update, operand, read", PUTS, UPDATES, OPERANDS, READ, pairs=[(0, 1), (1, 2)])
+def test_updates_are_in_the_memory_of_what_they_update_alone(
+    put: str, update: str, operand: str, read: str
+) -> None:
+    """An update that is a kernel's result was in the memory of the new array, filled after it."""
+    x = np.random.default_rng(0).standard_normal((2, 4, 6), np.float32)
+
+    def program(x: Any, y: Any, rows: int) -> Any:
+        old, new = OPERANDS[operand](y), UPDATES[update](x, y)[:rows]
+        return READ[read](old, new, PUTS[put](old, new))
+
+    for rows in (4, 3):
+        want = [np.asarray(z) for z in tfn.tree.leaves(oracle(program, *x, rows))]
+        got = tfn.tree.leaves(tfn.jit(program, static_argnums=2)(*x, rows))
+        for z, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(z, w, 1e-4, 1e-4)
+
+
+def oracle(program: Callable[..., Any], *args: Any) -> Any:
+    """The values of a program, each operation by NumPy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "device", "python")
+        return tfn.tree.map(np.asarray, program(*map(tnp.asarray, args[:-1]), args[-1]))

@@ -34,7 +34,12 @@ def coalesced(kernels: Kernels, kept: Collection[UOp]) -> tuple[Kernels, dict[UO
         kernels: of one function, in an order in which they can run.
         kept: the values that are needed after all kernels.
     """
-    pairs = [(kernel, *pair) for kernel in kernels for pair in _pairs(kernel)]
+    # A kernel of several parts, as a scatter has, begins with a copy; a later one is an update.
+    first: dict[UOp, IndexedKernel | Region] = {}
+    for kernel in kernels:
+        for u in kernel.writes:
+            first.setdefault(u, kernel)
+    pairs = [(k, new, old) for k in kernels for new, old in _pairs(k) if first.get(new, k) is k]
     if not pairs:
         return kernels, {}
     readers: dict[UOp, list[IndexedKernel | Region]] = {}
