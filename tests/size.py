@@ -79,7 +79,7 @@ ROOMS = (
     Room("transforms",     COMPILER, 5_824, 11.0, "batches of NumPy; jit offers buckets"),
     Room("lower",          COMPILER,   705,  9.7, "passes for the least code; sizes of slots"),
     Room("lower/target",   COMPILER,   129,  9.0, "instructions for products of bytes"),
-    Room("lower/graph",    COMPILER, 2_895, 13.6, "Winograd; functions of a byte as tables"),
+    Room("lower/graph",    COMPILER, 2_896, 13.6, "Winograd; functions of a byte as tables"),
     Room("lower/fuse",     COMPILER, 1_731, 12.2, "products of gathered rows; fewer access maps"),
     Room("lower/index",    COMPILER,   906, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_740, 12.9, "sums of quantised blocks, few rows, transposed"),
@@ -177,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_862, "core": 52_769, "all": 89_946}
+BOUNDS = {"compiler": 34_863, "core": 52_770, "all": 89_947}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

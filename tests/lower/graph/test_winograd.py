@@ -39,9 +39,9 @@ def conv(
 @pytest.mark.parametrize(
     "u",
     [
-        conv((2, 7, 6, 16), (3, 3, 16, 17)),
-        conv((1, 5, 9, 18), (3, 3, 18, 16), arg=replace(ONES, padding=((0, 2), (1, 0)))),
-        conv((1, 4, 4, 17), (3, 3, 17, 16), of=(int8.dtype, uint8.dtype)),
+        conv((2, 7, 10, 16), (3, 3, 16, 17)),
+        conv((1, 13, 11, 18), (3, 3, 18, 16), arg=replace(ONES, padding=((0, 2), (1, 0)))),
+        conv((1, 12, 12, 17), (3, 3, 17, 16), of=(int8.dtype, uint8.dtype)),
     ],
     ids=["odd rows, two images", "uneven padding", "odd channels"],
 )
@@ -55,8 +55,8 @@ def test_results_are_the_same(u: UOp) -> None:
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_largest_sums_are_exact(sign: int) -> None:
-    u = conv((1, 6, 6, 16), (3, 3, 16, 16))
-    values = [np.full((1, 6, 6, 16), 255, np.uint8), np.full((3, 3, 16, 16), 127 * sign, np.int8)]
+    u = conv((1, 12, 12, 16), (3, 3, 16, 16))
+    values = [np.full((1, 12, 12, 16), 255, np.uint8), np.full((3, 3, 16, 16), 127 * sign, np.int8)]
     (got,) = run_compiled([u], [*values, np.array(0, np.uint8)])
     assert got[0, 2, 2, 0] == sign * 255 * 127 * 9 * 16
 
@@ -64,21 +64,23 @@ def test_the_largest_sums_are_exact(sign: int) -> None:
 @pytest.mark.parametrize(
     ("u", "expected"),
     [
-        (conv((1, 8, 8, 16), (3, 3, 16, 16), zero=False), True),
-        (conv((1, 8, 8, 2048), (3, 3, 2048, 16)), False),
-        (conv((1, 8, 8, 1024), (3, 3, 1024, 16)), True),
-        (conv((1, 8, 8, 16), (3, 3, 16, 16), of=(uint8.dtype, int16.dtype)), False),
-        (conv((1, 8, 8, 16), (3, 3, 16, 16), of=(int16.dtype, int8.dtype)), False),
-        (conv((1, 8, 8, 8), (3, 3, 8, 16)), False),
-        (conv((1, 8, 8, 16), (3, 3, 16, 8)), False),
-        (conv((1, 8, 8, 16), (5, 5, 16, 16)), False),
-        (conv((1, 8, 8, 16), (3, 1, 16, 16)), False),
-        (conv((1, 8, 8, 16), (3, 3, 16, 16), arg=replace(ONES, strides=(2, 2))), False),
-        (conv((1, 8, 8, 16), (3, 3, 16, 16), arg=replace(ONES, dilation_w=(1, 2))), False),
+        (conv((1, 8, 16, 16), (3, 3, 16, 16), zero=False), True),
+        (conv((1, 8, 16, 2048), (3, 3, 2048, 16)), False),
+        (conv((1, 8, 16, 1024), (3, 3, 1024, 16)), True),
+        (conv((1, 8, 16, 16), (3, 3, 16, 16), of=(uint8.dtype, int16.dtype)), False),
+        (conv((1, 8, 16, 16), (3, 3, 16, 16), of=(int16.dtype, int8.dtype)), False),
+        (conv((1, 8, 15, 16), (3, 3, 16, 16)), False),
+        (conv((1, 8, 16, 8), (3, 3, 8, 16)), False),
+        (conv((1, 8, 16, 16), (3, 3, 16, 8)), False),
+        (conv((1, 8, 16, 16), (5, 5, 16, 16)), False),
+        (conv((1, 8, 16, 16), (3, 1, 16, 16)), False),
+        (conv((1, 8, 16, 16), (3, 3, 16, 16), arg=replace(ONES, strides=(2, 2))), False),
+        (conv((1, 8, 16, 16), (3, 3, 16, 16), arg=replace(ONES, dilation_w=(1, 2))), False),
     ],
     ids=[
         "bytes", "sums beyond 32 bits", "sums just within", "weights of 16 bits",
-        "images of 16 bits", "few channels", "few features", "5 x 5", "3 x 1", "strides", "gaps",
+        "images of 16 bits", "few pixels", "few channels", "few features", "5 x 5",
+        "3 x 1", "strides", "gaps",
     ],
 )  # fmt: skip
 def test_factors_and_sums_fit_in_their_types(u: UOp, expected: bool) -> None:

@@ -8,8 +8,8 @@ Along each axis, two neighbouring results of four elements x and three weights w
 
 So 2 x 2 results take 16 products, which are 16 products of matrices, where they took 36.  In
 integers nothing is rounded: twice the sums along two axes are divided by four in the end.  64
-features of 56 x 56 by 64 channels took 1.6 ms as products of windows, and take 0.9 so; 512 of 7 x 7
-by 512 took 1.5, and take 1.0.
+features of 56 x 56 by 64 channels took 1.6 ms as products of windows, and take 0.9 so; 256 of
+14 x 14 by 256 took 1.5, and take 0.7.
 
 Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2016), 4.1.
 """
@@ -29,6 +29,10 @@ from tfn.trace.uop import UOp
 MIN_CHANNELS = 16
 """Channels and features from which on it pays: 16 of 56 x 56 took 0.14 ms, and take 0.09."""
 
+MIN_PIXELS = 128
+"""Results from which on it pays also where weights are no constants, and change in each call: 512
+features of 7 x 7 took 1.8 ms, and would take 3.4."""
+
 Formula = Callable[..., Sequence[UOp]]
 
 
@@ -36,9 +40,8 @@ def fits(u: UOp) -> bool:
     """Whether a convolution without groups has windows of 3 x 3, and factors that fit in int16."""
     arg: Conv = u.arg
     x, w = u.src
-    if w.shape[:-2] != (3, 3) or min(w.shape[-2:]) < MIN_CHANNELS:
-        return False
-    if max(*arg.strides, *arg.dilation_w) > 1:
+    few = min(w.shape[-2:]) < MIN_CHANNELS or build.count(u.shape[:-1]) < MIN_PIXELS
+    if few or w.shape[:-2] != (3, 3) or max(*arg.strides, *arg.dilation_w) > 1:
         return False
     most_x, most_w = (max(-low, high) for low, high in map(bounds, (x, w)))
     sums = 4 * most_x * 9 * most_w * w.shape[-2]
@@ -53,9 +56,11 @@ def as_products(u: UOp, product: Callable[[UOp], UOp]) -> UOp:
     # Zeros at the end make the last tiles whole.
     ends = [2 * count - size for count, size in zip(tiles, space, strict=True)]
     x = UOp(Op.GBARRIER, (build.pad(x, (0,) * 4, (0, *ends, 0)),))
+    # Each step for weights by vectors along the features: at once 512 by 512 took 15 ms, not 2.
+    w = UOp(Op.GBARRIER, (w,))
     for axis, count in enumerate(tiles):
         x = _along(x, 1 + 2 * axis, _factors, 4, 2, count)
-        w = _along(w, 2 * axis, _weights, 3)
+        w = UOp(Op.GBARRIER, (_along(w, 2 * axis, _weights, 3),))
     a = build.reshape(x, (16, batch * build.count(tuple(tiles)), x.shape[-1]))
     b = build.reshape(w, (16, *w.shape[-2:]))
     y = product(build.dot(a, b, ((2,), (1,)), ((0,), (0,)), INT32))
