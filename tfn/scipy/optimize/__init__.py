@@ -1,6 +1,7 @@
 """Minima, roots and fits, in the manner of `scipy.optimize`.  Files in reading order:
 
-minimization     `minimize` by BFGS and by L-BFGS
+minimization     `minimize`, by BFGS and other methods
+constraints      `minimize` within bounds and under constraints
 trust_region     the steps of `least_squares`, by singular values, reflected at bounds
 residuals        `least_squares` and `curve_fit`
 nonnegative      `nnls`; `linear_sum_assignment`
