@@ -14,7 +14,7 @@ import tfn.numpy as tnp
 from tfn import lax
 from tfn.hw.compile import llvm
 from tfn.hw.cpu.target import host
-from tfn.lower.codegen.render.whole_loop import Memory, memories, parted
+from tfn.lower.codegen.render.whole_loop import Memory, memories, parted, plan
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Kernel, Launch, Loop, Program, Slot, Space, all_launches
 
@@ -212,3 +212,11 @@ def test_one_constant_may_be_a_first_carry_and_be_read_in_each_step(steps: int) 
     for _ in range(steps):
         expected += 1 if expected < 14 else -1
     assert tfn.jit(f)(5.0).tolist() == [expected] * 3
+
+
+@pytest.mark.parametrize("outer", [(), (7,)])
+def test_small_values_stay_within_a_loop_that_no_other_is_around(outer: tuple[int, ...]) -> None:
+    inner = Slot(Space.ARENA, 0, 0, (), 4, is_inner=True)
+    launch = Launch(Kernel("k", None, (), 1, "", 1), (inner,), False, serial=True)
+    made = plan("@f", [Loop(8, 1000, (), None, (launch,), False)], outer)
+    assert bool(made.end) == bool(made.pointers) == bool(outer)

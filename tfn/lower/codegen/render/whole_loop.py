@@ -113,6 +113,7 @@ def plan(name: str, steps: Sequence[Step], outer: Iterable[int]) -> Plan:
     there and back.
     """
     places: dict[Memory, str] = {}
+    counters = {number: f"%i{number}" for number in outer}
     pointers, begin, end, parameters = list[Slot](), list[str](), list[str](), list[str]()
     # A kernel may write an output over an input that it reads at the same index.
     alone = " noalias" if isinstance(steps[-1], Loop) else ""
@@ -121,13 +122,12 @@ def plan(name: str, steps: Sequence[Step], outer: Iterable[int]) -> Plan:
         if part.is_small:
             places[part] = f"%s{i}"
             begin.append(f"  %s{i} = alloca [{part.size_bytes} x i8], align 8")
-            if part.is_inner:
+            if part.is_inner and not counters:  # another loop around may need it in its next step
                 continue
             begin += copy(f"m{i}", f"s{i}", part.size_bytes)
             end += copy(f"s{i}", f"m{i}", part.size_bytes)
         parameters.append(f"ptr{alone} %m{i}")
         pointers.append(Slot(part.space, part.at))
-    counters = {number: f"%i{number}" for number in outer}
     parameters += [f"i64 {counter}" for counter in counters.values()]
     head = f"internal void {name}({', '.join(parameters)}) noinline"
     return Plan(name, head, places, tuple(pointers), counters, tuple(begin), tuple(end))
