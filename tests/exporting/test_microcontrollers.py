@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -145,6 +147,16 @@ def test_weights_lie_as_products_read_them(tmp_path: Path) -> None:
     assert "dot_s8(const" in text and "dots_s8(const" in text
 
 
+@needs_cc
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "float32"])
+def test_the_largest_of_a_row_is_found_without_a_warning(dtype: str, tmp_path: Path) -> None:
+    x = np.array([[3, 9, 2], [1, 1, 0], [0, 4, 4]], dtype)
+    options: dict[str, Any] = {"folder": tmp_path, "compiler": COMPILERS[:1], "optimize": "size"}
+    f = lambda x: (x.argmax(1), x[0].argmin())
+    for got, want in zip(in_c(f, x, **options), tfn.jit(f)(x), strict=True):
+        same_bits(got, want)
+
+
 def test_weights_of_4_bits_take_half_a_byte(tmp_path: Path) -> None:
     """Those of one layer alone, if it is another's kernel that reads others of 8."""
     weights = [np.arange(640).reshape(64, 10) % n - 8 for n in (16, 16, 17)]
@@ -158,3 +170,23 @@ def test_weights_of_4_bits_take_half_a_byte(tmp_path: Path) -> None:
         ws = [w[i] for i in chosen]
         made = tfn.export(products, x, ws, path=tmp_path / "f.c", target="cortex-m4", embed=1)
         assert made.figures is not None and made.figures.constant_bytes == size
+
+
+PAGE = Path(__file__).parents[2] / "docs/howto/microcontroller.md"
+
+
+@needs_boards
+def test_a_board_prints_what_the_page_computes() -> None:
+    blocks = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    by_kind = {kind: "\n".join(x for k, x in blocks if k == kind) for kind, _ in blocks}
+    snippets = doctest.DocTestParser().get_doctest(by_kind["pycon"], {}, "page", None, 0)
+    said: list[str] = []
+    failed = doctest.DocTestRunner().run(snippets, out=said.append, clear_globs=False).failed
+    assert not failed, "".join(said)
+    folder, want = snippets.globs["folder"], snippets.globs["want"]
+    (folder / "main.c").write_text(by_kind["c"])
+    (folder / "board.ld").write_text(by_kind["ld"])
+    commands = ["sh", "-e", "-c", by_kind["sh"]]
+    ran = subprocess.run(commands, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert not ran.stderr and not ran.returncode, ran.stderr
+    assert ran.stdout == "".join(map(str, want)) + "\n" and len(set(want)) == 3

@@ -327,6 +327,8 @@ class Reduction:
         indices = []
         for own in self.at.unrolled(self.own):
             value, index = parts[own]
+            if value is best:  # the only one
+                return self.place(build.cast(index, self.node.arg.index))
             equal = self.place(build.eq(value, best))
             if self.body.dtype in FLOATS:  # a NaN equals nothing, and is the best if there is one
                 equal = self.place(equal | self.place(build.ne(value, value)))
