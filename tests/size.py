@@ -110,8 +110,8 @@ ROOMS = (
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("science",        FRONTEND, 2_352, 12.5, "fits, roots, equations, curves, filters"),
     Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
-    Room("buckets",        FRONTEND, 1_060, 12.2, "sizes that change: a rule for each op"),
-    Room("exporting",      ANNEX,    2_797,  9.4, "pages; stacks by graphs; functions of sizes"),
+    Room("buckets",        FRONTEND, 1_106, 12.4, "sizes that change: a rule per op; quotients"),
+    Room("exporting",      ANNEX,    2_803,  9.4, "pages; stacks by graphs; functions of sizes"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   294,  9.7, "pages; loaders of WebAssembly"),
     Room("microcontrollers", FRONTEND, 1_100,  9.6, "figures; states; halves; folders"),
@@ -177,7 +177,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_863, "core": 52_770, "all": 89_947}
+BOUNDS = {"compiler": 34_863, "core": 52_770, "all": 89_953}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

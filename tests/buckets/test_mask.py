@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn
 from tests.covering import together
 from tests.hw.op_table import STRUCTURE
 from tests.transforms.cases import CASES, Case, leaf, run
-from tfn import tree
+from tfn import lax, tree
+from tfn import numpy as jnp
 from tfn.buckets.mask import MASK
 from tfn.buckets.scope import Masking
 from tfn.buckets.unified import Unified, unifications
@@ -96,6 +98,24 @@ def test_rows_and_their_sums_are_those_of_the_true_size(case: Case) -> None:
 def test_what_takes_no_padded_arrays_is_refused(case: Case) -> None:
     with pytest.raises((ShapeError, ExportError)):
         Masking(of_rows(case)[0], {"n": BUCKET}, MASK).masked()
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [(1, 1)]])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_along_a_padded_axis(padding: Any, stride: int) -> None:
+    def f(x: Any) -> Any:
+        window, layout = jnp.arange(18.0).reshape(3, 3, 2), ("NHC", "HIO", "NHC")
+        y = lax.conv_general_dilated(x[None], window, (stride,), padding, dimension_numbers=layout)
+        return y[0]
+
+    slope = tfn.grad(lambda x: (f(x) ** 2).mean())
+    bucketed = tfn.jit(lambda x: (f(x), slope(x)), buckets={"x": "n _"})
+    for n in (5, 6, 7):
+        x = jnp.asarray(np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32))
+        for found, expected in zip(bucketed(x), (f(x), slope(x)), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert bucketed.cache_info().exact == 0
 
 
 def test_each_op_has_a_rule() -> None:

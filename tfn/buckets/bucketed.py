@@ -20,7 +20,7 @@ from tfn import tree
 from tfn.buckets.mask import MASK
 from tfn.buckets.scope import Masking
 from tfn.buckets.spec import Axis, Buckets, axes_of, sizes_of
-from tfn.buckets.unified import Unified, unifications
+from tfn.buckets.unified import Unified, unifications, with_quotients
 from tfn.dtypes import RULES
 from tfn.errors import ArgumentError, ExportError, ShapeError
 from tfn.exporting.symbolic_dims import Numbers, Polynomial, Scope
@@ -196,7 +196,7 @@ class Bucketed:
         if call is None:
             self._exact += 1
             return self.plain(*args, **kwargs)
-        program, sizes = call.program, call.sizes
+        program, sizes = call.program, with_quotients(call.sizes)
         program.calls += 1
         program.elements += call.elements
         program.padded += call.padded
@@ -368,7 +368,7 @@ class Bucketed:
 _SAME = (
     "leave the axis out of the buckets, compute the same at all sizes (also what is made of a size:"
     " tfn.numpy.sqrt(n)), choose buckets between which it changes, or declare what sizes have in "
-    "common: Buckets(..., constraints='n % 2 == 0')"
+    "common: Buckets(..., constraints='n % 3 == 0')"
 )
 
 
@@ -416,8 +416,10 @@ def _fits(
         if low is None:
             return {}
         fits[s] = range(low, r[-1] + 1)
-    corners = product(*({r[0], r[-1]} for r in fits.values()))
-    return fits if all(holds(**dict(zip(fits, at))) for at in corners) else {}
+    corners = [dict(zip(fits, at)) for at in product(*({r[0], r[-1]} for r in fits.values()))]
+    # Beside the ends what is halved is rounded in another way.
+    beside = [{**largest, s: n} for s, r in fits.items() for n in (*r[1:2], *r[-2:-1])]
+    return fits if all(holds(**at) for at in (*corners, *beside)) else {}
 
 
 def bucketed(

@@ -7,13 +7,14 @@ that are.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tfn.buckets import lookup, loops, movement
 from tfn.buckets.scope import Padded, Row, Rule, Scope, Size
 from tfn.dtypes import FLOAT32, FLOAT64
 from tfn.exporting.symbolic_dims import Polynomial, Ratio
-from tfn.extend import Op, UOp, build, const
+from tfn.extend import Op, UOp, argument, build, const
 from tfn.trace.op import ELEMENTWISE, LOOPS, PARTS
 
 
@@ -88,9 +89,28 @@ def conv(scope: Scope, row: Row, src: list[Padded]) -> UOp:
     if not whole or (groups != 1 and last - 1 in w.open) or (arg.batch_groups > 1 and 0 in x.open):
         raise scope.refuse(row, src, "divides a padded axis into groups")
     if any(isinstance(low, Polynomial) for low, _ in row.arg.padding):
-        raise scope.refuse(row, src, "begins at a place that depends on a size")
+        if min(n for pair in arg.padding for n in pair) < 0:
+            raise scope.refuse(row, src, "begins at a place that depends on a size")
+        alone = (1,) * len(space)
+        x = _padded(scope, row, x)
+        arg = replace(arg, padding=((0, 0),) * len(space), dilation_x=alone)
     operands = scope.filled(x, [*space, *summed], 0), scope.filled(w, range(last), 0)
     return UOp(Op.CONV, operands, arg)
+
+
+def _padded(scope: Scope, row: Row, x: Padded) -> Padded:
+    """The operand of a convolution with the zeros around and between its elements."""
+    zero = const(0, x.node.dtype)
+    between = (0, *(n - 1 for n in row.node.arg.dilation_x), 0)
+    (low, high), true = (
+        tuple(zip((0, 0), *arg.padding, (0, 0), strict=True)) for arg in (row.node.arg, row.arg)
+    )
+    pad = argument.Pad(low, high, between)
+    arg = argument.Pad(true[0], true[1], between)
+    sides = zip(x.shape, arg.low, arg.high, between, strict=True)
+    shape = tuple([n + before + after + (n - 1) * inner for n, before, after, inner in sides])
+    made = Row(UOp(Op.PAD, (x.node, zero), pad), arg, shape, row.line, ())
+    return movement.pad(scope, made, [x, Padded(zero, ())])
 
 
 def _is_multiple(size: Size, groups: Size) -> bool:

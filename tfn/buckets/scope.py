@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tfn.buckets.unified import Unified
+from tfn.buckets.unified import Unified, quotients, with_quotients
 from tfn.dtypes import INT32, INT64, DType
 from tfn.errors import ShapeError
 from tfn.exporting.symbolic_dims import Numbers, Polynomial
@@ -76,6 +76,7 @@ class Masking:
 
     def __init__(self, whole: Unified, capacities: Numbers, rules: Mapping[Op, Rule]) -> None:
         self.name, self.capacities, self.rules = whole.name, capacities, rules
+        self.widest = with_quotients(capacities)
         nodes = whole.at(capacities)
         self.rows = [
             Row(u, arg, shape, line, src)
@@ -163,7 +164,7 @@ class Scope:
         for symbols, factor in size.terms:
             term: UOp | None = None if factor == 1 and symbols else const(factor, kind)
             for s in symbols:
-                one = build.cast(self.sizes[s], kind)
+                one = build.cast(self._scalar(s), kind)
                 term = one if term is None else term * one
             total = term if total is None or term is None else total + term
         assert total is not None, size
@@ -171,7 +172,14 @@ class Scope:
 
     def capacity(self, size: Size) -> int:
         """The padded size."""
-        return size if isinstance(size, int) else size.at(self.whole.capacities)
+        return size if isinstance(size, int) else size.at(self.whole.widest)
+
+    def _scalar(self, name: str) -> UOp:
+        """The size of an argument, or a quotient of one."""
+        if name in self.sizes:
+            return self.sizes[name]
+        size, more, by = quotients(self.sizes)[name]
+        return (self.sizes[size] + more) // by
 
     def dtype(self, sizes: Iterable[Size]) -> DType:
         """The dtype of indices into axes of these sizes."""

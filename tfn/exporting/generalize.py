@@ -34,8 +34,8 @@ _NUMERATORS = tuple(sign * n for n in range(1, 9) for sign in (1, -1))
 
 
 def show(numbers: Numbers) -> str:
-    """Values of symbols as messages show them: ``b = 3, t = 5``."""
-    return ", ".join(f"{s} = {n}" for s, n in numbers.items())
+    """Values of symbols as messages show them: ``b = 3, t = 5``; not what is made of them."""
+    return ", ".join(f"{s} = {n}" for s, n in numbers.items() if s.isidentifier())
 
 
 def basis(symbols: Sequence[str], degree: int) -> list[Monomial]:
@@ -101,11 +101,18 @@ class Fit:
         name: of the function.
         places: the sizes.
         rows: of the trace at each of them; see `uop.rows`.
+        bases: the products that polynomials are made of, the simplest first.
     """
 
-    def __init__(self, name: str, places: Sequence[Numbers], rows: Sequence[Sequence[Row]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        places: Sequence[Numbers],
+        rows: Sequence[Sequence[Row]],
+        bases: Sequence[Sequence[Monomial]] = (),
+    ) -> None:
         self.name, self.places, self.rows = name, places, rows
-        self.bases = [basis(sorted(places[0]), degree) for degree in (1, 2)]
+        self.bases = bases or [basis(sorted(places[0]), degree) for degree in (1, 2)]
         self.polynomials: dict[tuple[int, ...], Polynomial | None] = {}
 
     def run(self) -> list[Row]:
