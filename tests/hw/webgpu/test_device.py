@@ -11,6 +11,7 @@ from hypothesis import given
 import tfn
 import tfn.numpy as jnp
 from tests.covering import exhaustive
+from tests.growth import NONE, growth
 from tests.hw import device_laws as laws
 from tests.hw import op_table
 from tests.hw.training import assert_squares_train_alike
@@ -19,6 +20,10 @@ from tests.lower.graphs import assert_close, inputs, jaxpr, run_on, run_oracle
 from tests.lower.math import test_words
 from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.config import config
+from tfn.eager import registry
+from tfn.exporting import programs
+from tfn.hw.commands import record
+from tfn.lower import pipeline
 from tfn.trace.uop import UOp
 
 pytestmark = needs_webgpu
@@ -137,6 +142,31 @@ def test_functions_that_use_64_bits_elsewhere(
     monkeypatch.setattr(config, "device", "cpu")
     for i, (y, z) in enumerate(zip(got, read(), strict=True)):
         np.testing.assert_allclose(y, z, 1e-4, 1e-5, err_msg=str(i))
+
+
+@pytest.mark.usefixtures("on_webgpu")
+def test_calls_keep_no_memory() -> None:
+    double, x = tfn.jit(lambda x: x * 2), jnp.arange(300.0)
+    assert growth(lambda: double(x)) == NONE
+
+
+def test_a_training_step_is_fused_as_on_the_cpu() -> None:
+    """But for one launch, which packs weights for the vectors of a processor."""
+
+    def loss(p: Any, x: Any) -> Any:
+        return jnp.square(jnp.maximum(x @ p[0] + p[1], 0) @ p[2] + p[3]).mean()
+
+    def step(p: Any, x: Any) -> Any:
+        return [a - 0.1 * b for a, b in zip(p, tfn.grad(loss)(p, x), strict=True)]
+
+    sizes = [(784, 128), (128,), (128, 10), (10,)], (64, 784)
+    like = [tfn.ShapeDtypeStruct(s, "float32") for s in sizes[0]]
+    request = programs.closed(step, (like, tfn.ShapeDtypeStruct(sizes[1], "float32")), {}, ())
+    own, cpu = (
+        len(record(pipeline.lower(request.jaxpr, device.target)))
+        for device in (shared(), registry.device("cpu"))
+    )
+    assert own == cpu - 1
 
 
 @pytest.mark.usefixtures("on_webgpu")
