@@ -14,6 +14,7 @@ import tfn.lax
 import tfn.numpy
 import tfn.scipy.cluster.vq
 import tfn.scipy.integrate
+import tfn.scipy.interpolate
 import tfn.scipy.linalg
 import tfn.scipy.ndimage
 import tfn.scipy.optimize
@@ -50,6 +51,7 @@ MODULES = [
     tfn.image,
     tfn.scipy.cluster.vq,
     tfn.scipy.integrate,
+    tfn.scipy.interpolate,
     tfn.scipy.linalg,
     matrix_functions,
     structured_matrices,

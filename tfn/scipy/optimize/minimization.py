@@ -170,7 +170,7 @@ def minimize(
             return _trust_region(value_of, x, chosen, most)
         model: Any = jnp.eye(x.size, dtype=x.dtype) if is_full else memory
         model = () if method == "Newton-CG" else model
-        return _by_lines(value_of, evaluate, x, model, method, chosen, most)
+        return _along_directions(value_of, evaluate, x, model, method, chosen, most)
 
     def stationary(x: Array) -> Array:
         slope = evaluate(x)[1]
@@ -217,7 +217,7 @@ def _constrained(
     return OptimizeResults(x, status == 0, status, value, slope, None, calls, calls, steps)
 
 
-def _by_lines(
+def _along_directions(
     value_of: Callable[[Array], Any],
     evaluate: Callable[[Array], tuple[Array, Array]],
     x: Array,

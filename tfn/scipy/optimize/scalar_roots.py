@@ -270,9 +270,9 @@ def root_scalar(
 
 def _check_signs(fa: Array, fb: Array) -> None:
     """Refuses a bracket without a change of sign, if values are known."""
-    alike = (jnp.sign(fa) * jnp.sign(fb) > 0).any()
+    same_sign = (jnp.sign(fa) * jnp.sign(fb) > 0).any()
     try:
-        refused = bool(alike)
+        refused = bool(same_sign)
     except TracerBoolConversionError:
         return  # within jit the root is NaN
     if refused:
