@@ -14,6 +14,7 @@ from tests.covering import in_turn
 from tfn.errors import ArgumentError, DTypeError, NotAvailableError, OutOfBoundsError, ShapeError
 from tfn.experimental import sparse
 from tfn.experimental.sparse import BCOO
+from tfn.scipy.sparse.linalg import cg
 
 LAYOUTS = [(b, d) for b in range(3) for d in range(3) if b + d <= 3]
 
@@ -401,3 +402,25 @@ def test_products_of_any_two_layouts() -> None:
             x, y = one.fromdense(a), other.fromdense(b)
             assert np.array_equal((x @ y).todense(), a @ b), (one, other)
             assert np.array_equal((x * other.fromdense(a)).todense(), a * a), (one, other)
+
+
+@pytest.mark.parametrize("form", [sparse.BCSR, sparse.CSR, sparse.BCOO])
+@pytest.mark.parametrize("columns", [(), (3,)])
+def test_products_by_loops_have_values_derivatives_and_batches(form, columns):
+    """Rows without elements, and a solver around the loop."""
+    a = np.where(np.random.default_rng(0).random((7, 7)) < 0.3, 2.0, 0.0).astype(np.float32)
+    a[2] = 0
+    x = np.random.default_rng(1).standard_normal((7, *columns)).astype(np.float32)
+    mat = form.fromdense(tnp.asarray(a))
+    np.testing.assert_allclose(mat @ tnp.asarray(x), a @ x, rtol=1e-6)
+    slope = tfn.grad(lambda x: ((mat @ x) ** 2).sum())(tnp.asarray(x))
+    np.testing.assert_allclose(slope, 2 * a.T @ (a @ x), rtol=1e-5, atol=1e-5)
+    many = tfn.vmap(lambda x: mat @ x)(tnp.stack([x, 2 * x]))
+    np.testing.assert_allclose(many, np.stack([a @ x, 2 * a @ x]), rtol=1e-6)
+
+
+def test_a_solver_runs_a_product_by_loops():
+    a = np.eye(5, dtype=np.float32) * 4 - np.eye(5, k=1) - np.eye(5, k=-1)
+    mat = sparse.BCSR.fromdense(tnp.asarray(a, "float32"))
+    solved = tfn.jit(lambda b: cg(lambda v: mat @ v, b, tol=0, atol=0, maxiter=100)[0])
+    np.testing.assert_allclose(solved(tnp.ones(5)), np.linalg.solve(a, np.ones(5)), rtol=1e-5)

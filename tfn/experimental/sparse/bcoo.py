@@ -11,7 +11,7 @@ from tfn import jit, tree
 from tfn import numpy as tnp
 from tfn.array import Array
 from tfn.errors import ArgumentError, NotAvailableError, OutOfBoundsError
-from tfn.experimental.sparse import arithmetic, contraction, conversions, movement
+from tfn.experimental.sparse import arithmetic, contraction, conversions, movement, row_loops
 from tfn.experimental.sparse.coordinates import as_bcoo, check, number_of_axes, parts, shown
 from tfn.extend import Shape
 
@@ -400,6 +400,8 @@ def _is_sparse(x: object) -> bool:
 
 
 def _matmul(a: Any, b: Any) -> Any:
+    if row_loops.fits(a, b):
+        return row_loops.product(a, b)
     a, b = map(as_bcoo, (a, b))
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[max(0, b.ndim - 2)]:
         raise ArgumentError(

@@ -17,22 +17,15 @@ from tfn.dtypes import INTEGERS
 from tfn.errors import NotAvailableError, ShapeError
 from tfn.experimental.sparse import bcoo, contraction, conversions, movement
 from tfn.experimental.sparse.bcoo import BCOO
-from tfn.experimental.sparse.coordinates import as_bcoo, full_batch, over_batch, padding, shown
+from tfn.experimental.sparse.coordinates import (
+    as_bcoo,
+    full_batch,
+    over_batch,
+    padding,
+    rows_of,
+    shown,
+)
 from tfn.extend import Shape, element_type
-
-
-def rows_of(indptr: Any, nse: int) -> Any:
-    """The row of each of `nse` elements of one batch; behind the last one, the number of rows.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> rows_of(tnp.asarray([0, 2, 2, 3]), 4).tolist()
-        [0, 0, 2, 3]
-    """
-    if not nse:
-        return tnp.zeros(0, indptr.dtype)
-    begins = tnp.zeros(nse, indptr.dtype).at[indptr].add(1, mode="drop")
-    return (tnp.cumsum(begins) - 1).astype(indptr.dtype)
 
 
 def pointers(rows: Any, count: int) -> Any:
@@ -207,6 +200,10 @@ class BCSR:
         )
 
     T = property(transpose)
+
+    def compressed_rows(self) -> tuple[Any, Any]:
+        """The columns of elements, and where each row begins."""
+        return self.indices, self.indptr
 
     def __matmul__(self, other: Any) -> Any:
         return bcoo.matmul(self, other)

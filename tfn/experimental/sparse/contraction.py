@@ -149,6 +149,11 @@ def _batched(
     return vmap(of_own, (0, 0), len(bl))(data, indices)
 
 
+def of_elements(shape: tuple[int, ...], data: Any, indices: Any, dense: Any) -> Any:
+    """The product of a matrix, as elements with their indices, with a vector or columns."""
+    return _unbatched(_Shape(shape, 0, 0), data, indices, dense, [1], [0], [], [])
+
+
 class _Shape:
     """The shape of a lane of a sparse operand, and the number of its dense axes."""
 

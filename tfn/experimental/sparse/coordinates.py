@@ -169,6 +169,20 @@ def number_of_axes(what: str, shape: Sequence[int], n_batch: int, n_dense: int) 
     return n_sparse
 
 
+def rows_of(indptr: Any, nse: int) -> Any:
+    """The row of each of `nse` elements of one batch; behind the last one, the number of rows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rows_of(tnp.asarray([0, 2, 2, 3]), 4).tolist()
+        [0, 0, 2, 3]
+    """
+    if not nse:
+        return tnp.zeros(0, indptr.dtype)
+    begins = tnp.zeros(nse, indptr.dtype).at[indptr].add(1, mode="drop")
+    return (tnp.cumsum(begins) - 1).astype(indptr.dtype)
+
+
 def as_bcoo(x: Any) -> Any:
     """A sparse array of another layout as a `BCOO`; all else as it is."""
     return x.to_bcoo() if hasattr(x, "to_bcoo") else x

@@ -13,7 +13,8 @@ from tfn.dtypes import INTEGERS
 from tfn.errors import ShapeError
 from tfn.experimental.sparse import bcoo
 from tfn.experimental.sparse.bcoo import BCOO
-from tfn.experimental.sparse.bcsr import pointers, rows_of
+from tfn.experimental.sparse.bcsr import pointers
+from tfn.experimental.sparse.coordinates import rows_of
 from tfn.extend import Shape, element_type
 
 
@@ -189,6 +190,10 @@ class CSR:
     def to_bcoo(self) -> BCOO:
         """The same matrix with an index for each element."""
         return _coordinates(self, rows_of(self.indptr, self.nse), self.indices)
+
+    def compressed_rows(self) -> tuple[Any, Any]:
+        """The columns of elements, and where each row begins."""
+        return self.indices, self.indptr
 
     def transpose(self, axes: Sequence[int] | None = None) -> CSC:
         """Rows and columns exchanged: the same parts, by columns."""
