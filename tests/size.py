@@ -85,9 +85,9 @@ ROOMS = (
     Room("lower/loops",    COMPILER, 1_740, 12.9, "sums of quantised blocks, few rows, transposed"),
     Room("lower/math",     COMPILER, 1_566, 11.2, "integers to shorter floats without float64"),
     Room("lower/codegen",  COMPILER, 4_365, 11.5, "loops as one function; products of bytes"),
-    Room("lower/memory",   COMPILER, 1_025, 11.4, "preludes as rows; small values of loops"),
+    Room("lower/memory",   COMPILER, 1_028, 11.4, "preludes as rows; small values of loops"),
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
-    Room("hw",             COMPILER, 1_314,  8.9, "passes over loops; pages of LLVM"),
+    Room("hw",             COMPILER, 1_315,  8.9, "passes over loops; pages of LLVM"),
     Room("hw/cpu",         COMPILER, 1_770,  9.2, "library calls move with their operands"),
     Room("eager",          COMPILER, 1_494,  9.8, "preludes run once; constants by NumPy"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
@@ -109,7 +109,7 @@ ROOMS = (
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("science",        FRONTEND, 2_894, 12.5, "fits, roots, equations, curves, filters"),
-    Room("experimental",   ANNEX,    3_200, 11.5, "as measured"),
+    Room("experimental",   ANNEX,    3_246, 11.5, "sparse products by loops"),
     Room("buckets",        FRONTEND, 1_106, 12.4, "sizes that change: a rule per op; quotients"),
     Room("exporting",      ANNEX,    2_803,  9.4, "pages; stacks by graphs; functions of sizes"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
@@ -179,7 +179,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_863, "core": 52_770, "all": 89_953}
+BOUNDS = {"compiler": 34_867, "core": 52_774, "all": 90_003}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
