@@ -65,6 +65,19 @@ def test_layers_have_names_products_weights_and_bytes(tmp_path: Path) -> None:
     assert f"#define M_STACK_BYTES {made.figures.plain_stack_bytes}\n#endif" in header
 
 
+def test_layers_have_the_same_names_when_a_network_is_exported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Passes whose results are remembered would give nodes that no line has recorded."""
+    monkeypatch.setattr(figures_file, "built", lambda *_: None)
+    call, names = lambda net, x: net(x), []
+    for _ in range(2):
+        made = tfn.export(call, small(), IMAGE, path=tmp_path / "m.c", target="cortex-m7", embed=0)
+        assert made.figures is not None
+        names.append([x.name.removeprefix("Small/") for x in made.figures.layers])
+    assert names == [["layers[0]", "layers[1]", "layers[2]", "out"]] * 2
+
+
 def test_only_programs_for_size_have_figures(tmp_path: Path) -> None:
     made = tfn.export(jnp.tanh, IMAGE[0, 0, 0], path=tmp_path / "f.c")
     assert made.figures is None and "f.c, f.h" in str(made)

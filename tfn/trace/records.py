@@ -95,7 +95,7 @@ def collecting() -> Iterator[list[Record]]:
 
 
 class Cached(Generic[P, R]):
-    """A pass with an ``lru_cache`` that is passed by while records are collected."""
+    """A pass with an ``lru_cache`` that is passed by while records or lines are collected."""
 
     def __init__(self, run: Callable[P, R], maxsize: int) -> None:
         self._run, self._remembered = run, lru_cache(maxsize)(run)
@@ -104,12 +104,13 @@ class Cached(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The result of the pass."""
-        run: Callable[P, R] = self._remembered if _SINK.get() is None else self._run
+        anew = _SINK.get() is not None or source_lines.tracked()  # a known result has no lines
+        run: Callable[P, R] = self._run if anew else self._remembered
         return run(*args, **kwargs)
 
 
 def cached(maxsize: int) -> Callable[[Callable[P, R]], Cached[P, R]]:
-    """Decorates a pass: ``lru_cache``, but while records are collected the pass runs anew.
+    """Decorates a pass: ``lru_cache``, but while records or lines are collected it runs anew.
 
     Example:
         >>> @cached(maxsize=2)
