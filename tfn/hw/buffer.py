@@ -50,8 +50,7 @@ class Buffer:
     def read(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """A NumPy view that cannot be written nor made writable, and keeps the buffer alive."""
         self.exclusive = False
-        data: Any = self.view((prod(shape) * dtype.itemsize,), _BYTE)
-        memory = memoryview(data).toreadonly()
+        memory = self.view((prod(shape) * dtype.itemsize,), _BYTE).data.toreadonly()
         if not memory.nbytes:
             return np.ndarray(shape, dtype, b"")
         return np.frombuffer(memory, dtype).reshape(shape)
