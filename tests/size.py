@@ -77,30 +77,31 @@ ROOMS = (
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_206, 11.5, "axes of ops came here; sets of ops by rows"),
     Room("transforms",     COMPILER, 5_824, 11.0, "batches of NumPy; jit offers buckets"),
-    Room("lower",          COMPILER,   705,  9.7, "passes for the least code; sizes of slots"),
+    Room("lower",          COMPILER,   706,  9.7, "passes for the least code; sizes of slots"),
     Room("lower/target",   COMPILER,   129,  9.0, "instructions for products of bytes"),
     Room("lower/graph",    COMPILER, 2_896, 13.6, "Winograd; functions of a byte as tables"),
     Room("lower/fuse",     COMPILER, 1_731, 12.2, "products of gathered rows; fewer access maps"),
     Room("lower/index",    COMPILER,   906, 13.1, "bounds of clipped floats"),
     Room("lower/loops",    COMPILER, 1_740, 12.9, "sums of quantised blocks, few rows, transposed"),
     Room("lower/math",     COMPILER, 1_566, 11.2, "integers to shorter floats without float64"),
-    Room("lower/codegen",  COMPILER, 4_365, 11.5, "loops as one function; products of bytes"),
+    Room("lower/codegen",  COMPILER, 4_375, 11.5, "loops as one function; address spaces"),
     Room("lower/memory",   COMPILER, 1_028, 11.4, "preludes as rows; small values of loops"),
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_315,  8.9, "passes over loops; pages of LLVM"),
     Room("hw/cpu",         COMPILER, 1_770,  9.2, "library calls move with their operands"),
-    Room("eager",          COMPILER, 1_494,  9.8, "preludes run once; constants by NumPy"),
+    Room("eager",          COMPILER, 1_495,  9.8, "preludes run once; constants by NumPy"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_978, 11.7, "factors of small matrices; NumPy's options"),
     Room("lax",            LIBRARY,  5_453, 11.2, "ragged products; complex order"),
     Room("random",         LIBRARY,  1_334, 11.6, "places among keys"),
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
-    Room("grids",          ANNEX,    4_850, 11.0, "grids without numbers of 64 bits"),
+    Room("grids",          ANNEX,    4_870, 11.0, "grids without numbers of 64 bits; one of AMD"),
     Room("C renderer",     ANNEX,    1_404,  9.4, "copies in place; halves of bytes"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
     Room("webgpu",         FRONTEND,   806, 11.0, "faults of drivers; bindings are shared"),
+    Room("amd",            FRONTEND, 2_950, 13.0, "a linker, an emulator of 600 instructions"),
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
     Room("onnx",           FRONTEND, 4_908, 12.2, "functions both ways; weights stay bytes"),
@@ -120,7 +121,7 @@ ROOMS = (
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
     Room("store",          FRONTEND,    1_599, 10.4, "blocks by content, copies on hosts, repair"),
     Room("quantize",       ANNEX,      690,  9.9, "as measured"),
-    Room("native runtime", ASSEMBLY, 2_800,  5.7, "as measured"),
+    Room("native runtime", ASSEMBLY, 3_120,  5.7, "memory as waves of an emulated GPU access it"),
 )
 # fmt: on
 
@@ -148,9 +149,11 @@ PATHS = {
         *("lower/codegen/group", "lower/codegen/staged_tiles", "lower/codegen/warp_product"),
         *("lower/codegen/sort/group_sort", "lower/codegen/render/matrix"),
         *("lower/codegen/render/nvptx", "lower/codegen/render/opencl/"),
+        "lower/codegen/render/llvm_grid",
     ),
     "C renderer": ("lower/codegen/render/c/",),
     "webgpu": ("hw/webgpu/",),
+    "amd": ("hw/amd/", "lower/codegen/render/amdgcn"),
     "driven": ("hw/driven",),
     "dsp": ("hw/dsp/", "lower/codegen/render/hexagon"),
     "pack": ("lower/pack/", "inspect/cycles"),
@@ -179,7 +182,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_867, "core": 52_774, "all": 90_003}
+BOUNDS = {"compiler": 34_879, "core": 52_786, "all": 90_035}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -19,6 +19,7 @@ from tests.test_structure import HOUSE, ROOT, annex, imports, name, nodes, parse
 # fmt: off
 REMAINING = {
     "buckets": 9,
+    "amd": 7,
     "compat": 33,
     "cuda": 13,
     "checkpoints": 13,

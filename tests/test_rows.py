@@ -520,6 +520,7 @@ PARTIAL: dict[str, dict[str, str]] = {
         "ROWS": "rows in place of those of llvm, for what the back end gets wrong",
     },
     "tfn/lower/codegen/render/nvptx.py": {"ROWS": "rows beside those of llvm, for warps"},
+    "tfn/lower/codegen/render/amdgcn.py": {"ROWS": "rows beside those of llvm, for waves"},
     "tfn/lower/codegen/render/llvm.py": dict.fromkeys(
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),

@@ -56,6 +56,7 @@ ANNEXES: dict[str, tuple[str, ...]] = {
     "exporting":    ("exporting/",),
     "llm":          ("llm/",),
     "onnx":         ("onnx/",),
+    "amd":          ("hw/amd/",),
     "opencl":       ("hw/opencl/",),
     "pack":         ("lower/pack/",),
     "profiler":     ("profiler/",),

@@ -24,6 +24,7 @@ MAKERS: dict[str, Callable[[], Device]] = {
     "cuda-debug":  partial(by_name("tfn.hw.cuda.device.cuda"), "cuda-debug"),
     "opencl":      by_name("tfn.hw.opencl.device.opencl"),
     "webgpu":      by_name("tfn.hw.webgpu.device.webgpu"),
+    "amd-emulated": by_name("tfn.hw.amd.device.amd_emulated"),
     "dsp":         by_name("tfn.hw.dsp.device.dsp"),
     "dsp-fastrpc": by_name("tfn.hw.dsp.device.dsp_fastrpc"),
 }

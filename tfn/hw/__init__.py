@@ -13,6 +13,7 @@ In reading order:
     driven: memory and runs of devices that a driver has.
     cuda: NVIDIA's GPUs, through the library of their driver.
     opencl: a grid of groups of threads, through an OpenCL driver.
+    amd: AMD's GPUs, their code and an emulator that runs it; it never ran on a card.
     webgpu: the GPUs of all makers, through Vulkan, Metal or Direct3D 12.
     dsp: Hexagon with HVX, by a driver of our own.
 """

@@ -1,7 +1,8 @@
 """Languages: by the architecture of a target, its text and the passes that lead to it.
 
     cores with vectors     LLVM IR, and the passes of `passes.CORES`
-    groups of threads      OpenCL C, or LLVM IR for PTX, and the passes of `grids.passes.GRID`
+    groups of threads      OpenCL C, LLVM IR for PTX or AMDGCN,
+                           and the passes of `grids.passes.GRID`
 
 A machine brings its own by a row of `LANGUAGES`: nothing else of the compiler asks for its kind.
 """
@@ -15,7 +16,7 @@ from functools import cache, partial
 
 from tfn._support.frozen import frozen
 from tfn.lower import grids
-from tfn.lower.codegen.render import driver, hexagon, llvm, nvptx, opencl
+from tfn.lower.codegen.render import amdgcn, driver, hexagon, llvm, nvptx, opencl
 from tfn.lower.passes import BRANCHING, CORES, Passes
 from tfn.lower.program import Step
 from tfn.lower.target.target import Target
@@ -79,6 +80,10 @@ def _nvptx() -> Language:
     return Language(nvptx.kernel_text, no_driver, "@", passes=grids.passes.GRID, name="PTX")
 
 
+def _amdgcn() -> Language:
+    return Language(amdgcn.kernel_text, no_driver, "@", passes=grids.passes.GRID, name="AMDGCN")
+
+
 def _opencl() -> Language:
     lacks, passes = opencl.kernel.LACKS, grids.passes.GRID
     return Language(opencl.kernel.kernel_text, no_driver, "", lacks, passes, name="OpenCL C")
@@ -88,7 +93,7 @@ def _opencl() -> Language:
 LANGUAGES: dict[str, Callable[[], Language]] = {
     "hexagon": lambda: HEXAGON,
     **dict.fromkeys(("x86_64", "aarch64", "arm64"), lambda: TIMED),
-    "nvptx64": _nvptx, "opencl": _opencl,
+    "nvptx64": _nvptx, "amdgcn": _amdgcn, "opencl": _opencl,
 }
 # fmt: on
 """By the architecture of a triple, loaded at its first use; LLVM IR of processors for others."""

@@ -7,6 +7,8 @@ Files in reading order:
     llvm    a kernel's instructions as LLVM IR
     hexagon rows of Hexagon in place of those of llvm
     nvptx   kernels of a grid as LLVM IR for NVIDIA's GPUs
+    amdgcn  kernels of a grid as LLVM IR for AMD's GPUs
+    llvm_grid   parts of kernels that are the same for both
     timing  what a driver does where the times of its kernels are logged
     likely_indices  indices that are compared first, as most need no change
     whole_loop  a loop of one thread and its kernels as one function

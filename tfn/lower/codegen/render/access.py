@@ -49,16 +49,18 @@ def load(w: LlvmWriter, u: UOp) -> str:
                 )
             )
         else:
-            name = w.let(f"load {kind}, ptr {pointer}, {align}")
+            name = w.let(f"load {kind}, {w.pointer_type(buffer)} {pointer}, {align}")
         if access.stride < 0:
             name = reversed_lanes(w, kind, name)
     elif predicate:
         index = w.let(f"select i1 {predicate}, i64 {_offset(w, base, access.offset)}, i64 0")
-        pointer = w.let(f"getelementptr {element}, ptr {w(buffer)}, i64 {index}")
-        value = w.let(f"load {kind}, ptr {pointer}, {align}")
+        to = w.pointer_type(buffer)
+        pointer = w.let(f"getelementptr {element}, {to} {w(buffer)}, i64 {index}")
+        value = w.let(f"load {kind}, {to} {pointer}, {align}")
         name = w.let(f"select i1 {predicate}, {kind} {value}, {kind} {zero(u.dtype)}")
     else:
-        name = w.let(f"load {kind}, ptr {w.pointer(buffer, base, access.offset)}, {align}")
+        pointer = w.pointer(buffer, base, access.offset)
+        name = w.let(f"load {kind}, {w.pointer_type(buffer)} {pointer}, {align}")
     return _bytes_to_bools(w, u, name) if u.dtype == BOOL else name
 
 
@@ -150,11 +152,11 @@ def store(w: LlvmWriter, u: UOp) -> str:
             arguments = [(kind, name), (f"ptr {align}", pointer), (f"<{lanes} x i1>", predicate)]
             w.call(f"masked.store.{_memory_suffix(value)}.p0", arguments)
         else:
-            w.lines.append(f"  store {kind} {name}, ptr {pointer}, {align}")
+            w.lines.append(f"  store {kind} {name}, {w.pointer_type(buffer)} {pointer}, {align}")
     else:
         with w.branch(predicate):
             pointer = w.pointer(buffer, base, access.offset)
-            w.lines.append(f"  store {kind} {name}, ptr {pointer}, {align}")
+            w.lines.append(f"  store {kind} {name}, {w.pointer_type(buffer)} {pointer}, {align}")
     return ""
 
 

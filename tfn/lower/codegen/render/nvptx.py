@@ -24,11 +24,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tfn.dtypes import BOOL, FLOAT16, FLOAT32, DType, int8
-from tfn.lower.codegen.linearize import BEGIN, END
-from tfn.lower.codegen.render import llvm
+from tfn.dtypes import FLOAT16, FLOAT32, DType, int8
+from tfn.lower.codegen.render import llvm, llvm_grid
 from tfn.lower.codegen.render.writer import TYPES, LlvmWriter, typed
-from tfn.lower.target.grid import LOCAL_MEMORY_ALIGNMENT_BYTES, bytes_at_launch, local_layout
+from tfn.lower.target.grid import bytes_at_launch
 from tfn.trace.grid_argument import GroupMma
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -38,13 +37,9 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
     """``ptx_kernel void NAME(ptr addrspace(1) operands)`` from the instructions of a thread."""
     w = LlvmWriter(hides_addresses=False)
     operands = list(dict.fromkeys(s for u in items for s in u.src))
-    if BEGIN in operands or END in operands:
-        w.names[BEGIN] = w.let(f"zext i32 {_register(w, 'ctaid.x')} to i64")
-        w.names[END] = w.let(f"add nuw nsw i64 {w(BEGIN)}, 1")
-    threads = 1
-    for thread in (u for u in operands if u.op is Op.RANGE):
-        threads = thread.arg.size
-        w.names[thread] = w.let(f"zext i32 {_register(w, 'tid.x')} to i64")
+    threads = llvm_grid.numbered(
+        w, operands, lambda: _register(w, "ctaid.x"), lambda: _register(w, "tid.x")
+    )
     buffers = {u for u in operands if u.op is Op.PARAM and u.arg.index >= 0}
     for buffer in sorted(buffers, key=lambda u: u.arg.index):
         slot = w.let(f"getelementptr i64, ptr addrspace(1) %operands, i64 {buffer.arg.index}")
@@ -53,11 +48,8 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
             f"load ptr addrspace(1), ptr addrspace(1) {slot}, align 8, !invariant.load !0"
         )
         w.names[buffer] = w.let(f"addrspacecast ptr addrspace(1) {pointer} to ptr")
-    local = _local_memory(w, name, [u for u in operands if u.op is Op.LOCAL_MEMORY])
-    for u in items:
-        value = (ROWS.get(u.op) or llvm.RENDER[u.op])(w, u)
-        if value:
-            w.names[u] = value
+    local = llvm_grid.local_memory(w, name, operands, bytes_at_launch)
+    llvm_grid.write(w, items, ROWS)
     body = "\n".join([*w.allocas, *w.lines])
     declarations = "\n".join(sorted(w.declared.values()))
     return (
@@ -68,20 +60,6 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
         'attributes #0 = { nounwind "no-builtins" }\nattributes #1 = { convergent nounwind }\n'
         "!0 = !{}\n"
     )
-
-
-def _local_memory(w: LlvmWriter, name: str, memories: Sequence[UOp]) -> str:
-    """Declare the local memory of a kernel: one block, which its launch sizes if it is large."""
-    places, size = local_layout(memories)
-    if not size:
-        return ""
-    at, align = f"@{name}_local", f"align {LOCAL_MEMORY_ALIGNMENT_BYTES}"
-    for memory, begin in places.items():
-        place = w.let(f"getelementptr i8, ptr addrspace(3) {at}, i32 {begin}")
-        w.names[memory] = w.let(f"addrspacecast ptr addrspace(3) {place} to ptr")
-    if bytes_at_launch(size):
-        return f"{at} = external addrspace(3) global [0 x i8], {align}\n"
-    return f"{at} = internal addrspace(3) global [{size} x i8] undef, {align}\n"
 
 
 def _barrier(w: LlvmWriter, u: UOp) -> str:
@@ -121,21 +99,7 @@ def _copy_wait(w: LlvmWriter, u: UOp) -> str:
 
 def _exchange(w: LlvmWriter, u: UOp) -> str:
     """The value of another thread of the warp, by words of 32 bits."""
-    kind, bits = typed(u), 1 if u.dtype == BOOL else 8 * u.dtype.itemsize
-    word = name = w(u.src[0])
-    if kind != f"i{bits}":
-        word = w.let(f"bitcast {kind} {name} to i{bits}")
-    if bits == 64:
-        low = _butterfly(w, w.let(f"trunc i64 {word} to i32"), u.arg)
-        shifted = w.let(f"lshr i64 {word}, 32")
-        high = _butterfly(w, w.let(f"trunc i64 {shifted} to i32"), u.arg)
-        high, low = (w.let(f"zext i32 {half} to i64") for half in (high, low))
-        word = w.let(f"or i64 {w.let(f'shl i64 {high}, 32')}, {low}")
-    else:
-        wide = word if bits == 32 else w.let(f"zext i{bits} {word} to i32")
-        word = _butterfly(w, wide, u.arg)
-        word = word if bits == 32 else w.let(f"trunc i32 {word} to i{bits}")
-    return word if kind == f"i{bits}" else w.let(f"bitcast i{bits} {word} to {kind}")
+    return llvm_grid.exchanged(w, u, _butterfly)
 
 
 def _butterfly(w: LlvmWriter, word: str, distance: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import numpy as np
 
@@ -71,6 +72,7 @@ class LlvmWriter:
 
     Attributes:
         hides_addresses: whether addresses are hidden from LLVM's loop strength reduction.
+        spaces: by the op of a buffer the address space of its pointer, where it is not 0.
         lines: of the body.
         names: of values.
         block: the label of the present basic block.
@@ -81,8 +83,10 @@ class LlvmWriter:
         wholes: values of which others are parts.
     """
 
-    def __init__(self, hides_addresses: bool = True) -> None:
-        self.hides_addresses = hides_addresses
+    def __init__(
+        self, hides_addresses: bool = True, spaces: Mapping[Op, int] = MappingProxyType({})
+    ) -> None:
+        self.hides_addresses, self.spaces = hides_addresses, spaces
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {BEGIN: "%begin", END: "%end"}
         self.declared: dict[str, str] = {}
@@ -164,15 +168,22 @@ class LlvmWriter:
             return pointer
         return self.let(self.intrinsic("strip.invariant.group.p0", "ptr", [("ptr", pointer)]))
 
+    def pointer_type(self, buffer: UOp) -> str:
+        """The type of a pointer to an element of a buffer."""
+        space = self.spaces.get(buffer.op)
+        return f"ptr addrspace({space})" if space else "ptr"
+
     def pointer(self, buffer: UOp, base: UOp, offset: int) -> str:
         """The address of an element; the part without the offset is computed once per block."""
-        element = stored(buffer.dtype)
+        element, kind = stored(buffer.dtype), self.pointer_type(buffer)
         key = (self.block, buffer, base)
         start = self.pointers.get(key)
         if start is None:
             start = self(buffer)
             if base.op is not Op.CONST or base.arg.bits:
-                start = self.let(f"getelementptr {element}, ptr {start}, i64 {self(base)}")
+                start = self.let(f"getelementptr {element}, {kind} {start}, i64 {self(base)}")
                 start = self._opaque(start)
             self.pointers[key] = start
-        return self.let(f"getelementptr {element}, ptr {start}, i64 {offset}") if offset else start
+        if not offset:
+            return start
+        return self.let(f"getelementptr {element}, {kind} {start}, i64 {offset}")
