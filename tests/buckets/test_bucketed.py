@@ -160,6 +160,15 @@ def test_sizes_at_which_the_function_is_another_one_run_it_as_it_is() -> None:
 
 
 @pytest.mark.usefixtures("uncompiled")
+def test_two_sizes_that_are_small_at_once_may_be_special() -> None:
+    f = tfn.jit(lambda x: x - x.reshape(-1)[1:].mean(), buckets={"x": "b t"})
+    for shape in ((3, 2), (1, 4), (1, 1)):
+        x = np.arange(9.0, dtype=np.float32)[: shape[0] * shape[1]].reshape(shape)
+        np.testing.assert_allclose(f(x), x - x.reshape(-1)[1:].mean() if x.size > 1 else [[np.nan]])
+    assert len(f.cache_info().buckets) == 1
+
+
+@pytest.mark.usefixtures("uncompiled")
 def test_branches_on_sizes_are_seen_at_the_ends_of_buckets() -> None:
     f = tfn.jit(lambda x: x * 2 if x.shape[0] <= 16 else x * 3, buckets={"x": "n"})
     for n in (3, 16, 17, 40):

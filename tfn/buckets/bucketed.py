@@ -416,10 +416,16 @@ def _fits(
         if low is None:
             return {}
         fits[s] = range(low, r[-1] + 1)
-    corners = [dict(zip(fits, at)) for at in product(*({r[0], r[-1]} for r in fits.values()))]
-    # Beside the ends what is halved is rounded in another way.
-    beside = [{**largest, s: n} for s, r in fits.items() for n in (*r[1:2], *r[-2:-1])]
-    return fits if all(holds(**at) for at in (*corners, *beside)) else {}
+    for _ in range(TRIES):
+        corners = [dict(zip(fits, at)) for at in product(*({r[0], r[-1]} for r in fits.values()))]
+        # Beside the ends what is halved is rounded in another way.
+        beside = [{**largest, s: n} for s, r in fits.items() for n in (*r[1:2], *r[-2:-1])]
+        if all(holds(**at) for at in (*corners, *beside)):
+            return fits
+        if min(map(len, fits.values())) == 1:
+            break
+        fits = {s: r[1:] for s, r in fits.items()}  # it may not be where all sizes are small
+    return {}
 
 
 def bucketed(
