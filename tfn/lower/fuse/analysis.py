@@ -18,7 +18,7 @@ these are placed, only what they change is analysed again: all but a few nodes a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from operator import itemgetter
@@ -101,7 +101,7 @@ def _chosen(places: Sequence[int | Access | None]) -> Callable[[AccessMap], Acce
     return choose if min(at) >= 0 else lambda place: choose(place + more)
 
 
-def viewed(node: UOp, barriers: set[UOp]) -> UOp:
+def viewed(node: UOp, barriers: Container[UOp]) -> UOp:
     """The value that a node is a view of."""
     while node.op in VIEW_OPS and node not in barriers:
         node = node.src[0]
@@ -169,7 +169,7 @@ def few_nodes(node: UOp, enter: Callable[[UOp], bool], limit: int) -> list[UOp]:
     return [] if len(found) > limit else list(walk([node], enter))
 
 
-def is_computed(node: UOp, barriers: set[UOp]) -> bool:
+def is_computed(node: UOp, barriers: Container[UOp]) -> bool:
     """Whether reading the node means more than reading a buffer at another index."""
     value = viewed(node, barriers)
     return value not in barriers and value.op not in LEAVES
