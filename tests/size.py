@@ -104,7 +104,7 @@ ROOMS = (
     Room("amd",            FRONTEND, 2_950, 13.0, "a linker, an emulator of 600 instructions"),
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),
-    Room("onnx",           FRONTEND, 4_908, 12.2, "functions both ways; weights stay bytes"),
+    Room("onnx",           FRONTEND, 4_916, 12.2, "functions both ways; weights stay bytes"),
     Room("llm",            FRONTEND, 4_750, 12.5, "formats, layers, engine, server; fast draws"),
     Room("torch",          FRONTEND, 2_483, 12.7, "ATen, linear algebra too; sizes in buckets"),
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),

@@ -246,3 +246,12 @@ def test_gradients_of_quantized_networks_are_those_of_what_they_compute() -> Non
     by_x = tfn.grad(loss, argnums=1)(loaded, tnp.asarray(x))
     codes = np.round(x / (np.float32(5.1) / 255)).sum()  # the scale is (3.1 + 2) / 255
     np.testing.assert_allclose(by_x, codes / 255 * np.asarray([-1, 0, 1, 0]), rtol=1e-5)
+
+
+def test_operands_are_the_constants_of_named_nodes() -> None:
+    product = node("MatMul", "x w", "y") | {"name": "layer/product"}
+    rows = [product, node("Relu", "y", "z") | {"name": "relu"}]
+    network = model(graph(rows, [value("x", np.float32, [1, 4])], ["z"], {"w": WEIGHTS["w"]}))
+    found = onnx.load(network).operands()
+    assert [*found] == ["layer/product"]
+    np.testing.assert_array_equal(found["layer/product"][0], WEIGHTS["w"])

@@ -102,6 +102,20 @@ class Model:
         """Operations that the model needs and tfn lacks, each with the number of its nodes."""
         return dict(Counter(_lacking(self.program.file, self.program.file.graph.nodes)))
 
+    def operands(self) -> dict[str, tuple[Array, ...]]:
+        """The constant operands of each node that has a name, in their order.
+
+        Exporters name nodes by modules, and the weights of products by numbers: networks that are
+        written by hand find their weights here.
+        """
+        held = {**self.program.constants, **self.params}
+        found = {}
+        for node in every_node(self.program.file):
+            given = [jnp.asarray(held[name]) for name in node.inputs if name in held]
+            if node.name and given:
+                found[node.name] = tuple(given)
+        return found
+
     def _free(self) -> list[Value]:
         """Inputs that have no initial value."""
         given = self.program.constants.keys() | self.params.keys()

@@ -15,7 +15,7 @@ Each policy is a function of the fusion analysis and returns nodes that need a b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import reduce
 from math import prod
 from operator import or_
@@ -533,7 +533,7 @@ def _epilogue_end(analysis: FusionAnalysis, node: UOp, stored: Collection[UOp] =
     return end
 
 
-def _extends(barriers: Container[UOp], user: UOp, node: UOp, inside: set[UOp]) -> bool:
+def _extends(barriers: set[UOp], user: UOp, node: UOp, inside: set[UOp]) -> bool:
     """Whether a value is computed, element by element, of an epilogue and of no other reduction."""
     if user.op not in ELEMENTWISE or user.shape != node.shape or user in barriers:
         return False
@@ -544,7 +544,7 @@ def _extends(barriers: Container[UOp], user: UOp, node: UOp, inside: set[UOp]) -
     )
 
 
-def _holds_reduction(barriers: Container[UOp], node: UOp) -> bool:
+def _holds_reduction(barriers: set[UOp], node: UOp) -> bool:
     """Whether a reduction is among what computes a node from values in memory."""
     nodes = walk([node], lambda n: n not in barriers)
     return any(n.op in REDUCTIONS for n in nodes)
