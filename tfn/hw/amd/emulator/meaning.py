@@ -437,7 +437,7 @@ def chosen(op: Op) -> Meaning:
     """The smaller or larger operand, and whether it is the first."""
 
     def meaning(a: UOp, b: UOp) -> Pair:
-        first = a < b if op is Op.MIN else b < a
+        first = a < b if op is Op.MIN else b <= a
         return where(first, a, b), first
 
     return meaning
