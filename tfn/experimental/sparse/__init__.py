@@ -6,6 +6,7 @@ Files in reading order:
     movement     transpose, reshape, slice, concatenate
     arithmetic   sums and products, element by element
     contraction  products of matrices: dot_general
+    row_loops    products with vectors and few columns, as loops on processors
     bcoo         the class `BCOO`
     bcsr         the class `BCSR`: compressed rows
     matrices     the classes `COO`, `CSR`, `CSC`
