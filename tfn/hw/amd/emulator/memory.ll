@@ -11,25 +11,11 @@
 declare i1 @llvm.vector.reduce.and.v32i1(<32 x i1>)
 declare i32 @llvm.cttz.i32(i32, i1)
 
-; The place in memory of one lane's access.
-define internal ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %lane, i32 %site) {
+; Whether bytes are inside of the window of a space, or of another allocation, which then becomes it.
+define internal i1 @inside(ptr %context, i32 %space, i64 %address, i64 %wide) {
 entry:
   %window = getelementptr {i64, i64}, ptr %context, i32 %space
   %size_at = getelementptr i64, ptr %window, i32 1
-  %wide = zext i32 %bytes to i64
-  ; Words need addresses of words; in the memory of a group accesses of two or four words more.
-  %is_word = icmp uge i32 %bytes, 4
-  %some = select i1 %is_word, i32 4, i32 %bytes
-  %is_group = icmp eq i32 %space, 1
-  %is_pair = icmp eq i32 %bytes, 8
-  %own = and i1 %is_group, %is_pair
-  %pair = select i1 %own, i32 8, i32 %some
-  %low = trunc i64 %address to i32
-  %mask = sub i32 %pair, 1
-  %rest = and i32 %low, %mask
-  %aligned = icmp eq i32 %rest, 0
-  br i1 %aligned, label %inside, label %misaligned
-inside:
   %begin = load i64, ptr %window
   %size = load i64, ptr %size_at
   %from = sub i64 %address, %begin
@@ -37,13 +23,10 @@ inside:
   %last = sub i64 %size, %wide
   %in = icmp ule i64 %from, %last
   %fits = and i1 %enough, %in
-  br i1 %fits, label %found, label %search
-found:
-  %p = inttoptr i64 %address to ptr
-  ret ptr %p
+  br i1 %fits, label %yes, label %search
 search:
   %is_device = icmp eq i32 %space, 0
-  br i1 %is_device, label %begin_search, label %outside
+  br i1 %is_device, label %begin_search, label %no
 begin_search:
   %table_at = getelementptr i8, ptr %context, i64 48
   %table = load ptr, ptr %table_at
@@ -53,7 +36,7 @@ begin_search:
 next:
   %i = phi i64 [ 0, %begin_search ], [ %i1, %other ]
   %more = icmp ult i64 %i, %count
-  br i1 %more, label %try, label %outside
+  br i1 %more, label %try, label %no
 try:
   %row = getelementptr {i64, i64}, ptr %table, i64 %i
   %row_size_at = getelementptr i64, ptr %row, i32 1
@@ -71,7 +54,35 @@ other:
 keep:
   store i64 %row_begin, ptr %window
   store i64 %row_size, ptr %size_at
-  br label %found
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; The place in memory of one lane's access.
+define internal ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %lane, i32 %site) {
+entry:
+  %wide = zext i32 %bytes to i64
+  ; Words need addresses of words; in the memory of a group accesses of two or four words more.
+  %is_word = icmp uge i32 %bytes, 4
+  %some = select i1 %is_word, i32 4, i32 %bytes
+  %is_group = icmp eq i32 %space, 1
+  %is_pair = icmp eq i32 %bytes, 8
+  %own = and i1 %is_group, %is_pair
+  %pair = select i1 %own, i32 8, i32 %some
+  %low = trunc i64 %address to i32
+  %mask = sub i32 %pair, 1
+  %rest = and i32 %low, %mask
+  %aligned = icmp eq i32 %rest, 0
+  br i1 %aligned, label %inside, label %misaligned
+inside:
+  %fits = call i1 @inside(ptr %context, i32 %space, i64 %address, i64 %wide)
+  br i1 %fits, label %found, label %outside
+found:
+  %p = inttoptr i64 %address to ptr
+  ret ptr %p
 misaligned:
   br label %fault
 outside:
@@ -109,18 +120,10 @@ entry:
   %are = call i1 @llvm.vector.reduce.and.v32i1(<32 x i1> %equal)
   br i1 %are, label %inside, label %no
 inside:
-  %window = getelementptr {i64, i64}, ptr %context, i32 %space
-  %size_at = getelementptr i64, ptr %window, i32 1
-  %begin = load i64, ptr %window
-  %size = load i64, ptr %size_at
-  %offset = sub i64 %first, %begin
-  %enough = icmp uge i64 %size, 128
-  %last = sub i64 %size, 128
-  %in = icmp ule i64 %offset, %last
+  %in = call i1 @inside(ptr %context, i32 %space, i64 %first, i64 128)
   %rest = and i64 %first, 3
   %aligned = icmp eq i64 %rest, 0
-  %a = and i1 %enough, %in
-  %fits = and i1 %a, %aligned
+  %fits = and i1 %in, %aligned
   br i1 %fits, label %yes, label %no
 yes:
   %p = inttoptr i64 %first to ptr
