@@ -163,6 +163,11 @@ splat:
   store <32 x i32> %words, ptr %to, align 64
   ret void
 lanes:
+  %window = getelementptr {i64, i64}, ptr %context, i32 %space
+  %size_at = getelementptr i64, ptr %window, i32 1
+  %wide = zext i32 %bytes to i64
+  %is_pair = icmp eq i32 %bytes, 8
+  %rest = select i1 %is_pair, i64 7, i64 3
   br label %next
 next:
   %m = phi i32 [ %mask, %lanes ], [ %m2, %done ]
@@ -174,7 +179,26 @@ lane:
   %m2 = and i32 %m, %m1
   %address_at = getelementptr i64, ptr %at, i32 %i
   %address = load i64, ptr %address_at
-  %r = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i, i32 %site)
+  ; Most lanes are inside of the present window, at multiples of eight bytes or of words.
+  %begin = load i64, ptr %window
+  %size = load i64, ptr %size_at
+  %offset = sub i64 %address, %begin
+  %begins = icmp ult i64 %offset, %size
+  %left = sub i64 %size, %offset
+  %ends = icmp uge i64 %left, %wide
+  %both = and i1 %begins, %ends
+  %low = and i64 %address, %rest
+  %aligned = icmp eq i64 %low, 0
+  %simple_lane = and i1 %both, %aligned
+  br i1 %simple_lane, label %direct, label %checked
+direct:
+  %direct_at = inttoptr i64 %address to ptr
+  br label %at_place
+checked:
+  %checked_at = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i, i32 %site)
+  br label %at_place
+at_place:
+  %r = phi ptr [ %direct_at, %direct ], [ %checked_at, %checked ]
   %out = getelementptr i32, ptr %to, i32 %i
   switch i32 %bytes, label %long [ i32 1, label %byte i32 2, label %half ]
 byte:
@@ -223,6 +247,11 @@ whole:
   store <32 x i32> %vector, ptr %p, align 4
   ret void
 lanes:
+  %window = getelementptr {i64, i64}, ptr %context, i32 %space
+  %size_at = getelementptr i64, ptr %window, i32 1
+  %wide = zext i32 %bytes to i64
+  %is_pair = icmp eq i32 %bytes, 8
+  %rest = select i1 %is_pair, i64 7, i64 3
   br label %next
 next:
   %m = phi i32 [ %mask, %lanes ], [ %m2, %done ]
@@ -234,7 +263,26 @@ lane:
   %m2 = and i32 %m, %m1
   %address_at = getelementptr i64, ptr %at, i32 %i
   %address = load i64, ptr %address_at
-  %r = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i, i32 %site)
+  ; Most lanes are inside of the present window, at multiples of eight bytes or of words.
+  %begin = load i64, ptr %window
+  %size = load i64, ptr %size_at
+  %offset = sub i64 %address, %begin
+  %begins = icmp ult i64 %offset, %size
+  %left = sub i64 %size, %offset
+  %ends = icmp uge i64 %left, %wide
+  %both = and i1 %begins, %ends
+  %low = and i64 %address, %rest
+  %aligned = icmp eq i64 %low, 0
+  %simple_lane = and i1 %both, %aligned
+  br i1 %simple_lane, label %direct, label %checked
+direct:
+  %direct_at = inttoptr i64 %address to ptr
+  br label %at_place
+checked:
+  %checked_at = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i, i32 %site)
+  br label %at_place
+at_place:
+  %r = phi ptr [ %direct_at, %direct ], [ %checked_at, %checked ]
   %in = getelementptr i32, ptr %of, i32 %i
   switch i32 %bytes, label %long [ i32 1, label %byte i32 2, label %half ]
 byte:
