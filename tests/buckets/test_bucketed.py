@@ -215,7 +215,7 @@ WRONG: list[tuple[str, type[Exception], str, Any]] = [
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("name, error, text, f", WRONG, ids=lambda row: str(row))
+@pytest.mark.parametrize("name, error, text, f", WRONG, ids=[row[0] for row in WRONG])
 def test_what_cannot_be_padded_is_an_error(name: str, error: Any, text: str, f: Any) -> None:
     with pytest.raises(error, match=text) as caught:
         tfn.jit(f, buckets={"x": "n _"})(rows(5))
