@@ -47,6 +47,7 @@ class Event(NamedTuple):
         launch: of a kernel, its place among the launches of its program; -1 for other events.
         worker: the thread that ran a kernel, by its number among those of the program.
         moved_bytes: that a device, or a process, receives in a collective; 0 for other events.
+        asked_ns: when the call asked for it, which may have ended before it began; 0 if it waited.
     """
 
     kind: str
@@ -61,6 +62,7 @@ class Event(NamedTuple):
     launch: int = -1
     worker: int = 0
     moved_bytes: int = 0
+    asked_ns: int = 0
 
     @property
     def duration_ns(self) -> int:
@@ -70,10 +72,11 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Named:
-    """The name of a program, and a weak reference to it."""
+    """The name of a program, a weak reference to it, and its target; None: the device cpu's."""
 
     name: str
     program: Callable[[], Any]
+    target: Any = None
 
 
 class CallRow(NamedTuple):
@@ -96,6 +99,7 @@ class KernelRow(NamedTuple):
     busy_ns: int
     waiting_ns: int
     runs: int
+    asked_ns: int = 0
 
 
 class Use(NamedTuple):
@@ -218,14 +222,15 @@ def uses() -> tuple[list[list[Use]], int]:
     return listed, dropped
 
 
-def number_of(name: str, program: Any) -> tuple[int, Named]:
-    """A number for a program that native code calls, and its name, which the program has to keep.
+def number_of(name: str, program: Any, target: Any = None) -> tuple[int, Named]:
+    """A number for a program that logs refer to, and its name, which the program has to keep.
 
     Args:
         name: of the user's function, or of the operation.
         program: a weak reference to it.
+        target: that it was lowered for; None: that of the device cpu.
     """
-    number, known = next(_NUMBERS), Named(name, program)
+    number, known = next(_NUMBERS), Named(name, program, target)
     _NAMES[number], _RECENT[number] = known, name
     if len(_RECENT) > MAX_NAMES:
         _RECENT.popitem(last=False)
@@ -248,9 +253,7 @@ def events() -> tuple[list[Event], int]:
         for row in calls:
             name, rest = named(row.number).name, (row.calls, row.number, row.live_bytes)
             listed.append(Event("program", name, row.begin_ns, row.end_ns, 0, "", *rest))
-    for kernels in KERNELS:
-        for launch in kernels():
-            listed += _of_kernel(launch)
+    listed += [event for rows in KERNELS for row in rows() for event in _of_kernel(row)]
     return sorted(listed, key=lambda event: event.begin_ns), dropped
 
 
@@ -258,7 +261,7 @@ def _of_kernel(row: KernelRow) -> Iterator[Event]:
     """The run of a kernel on a thread, and the waiting at the barrier after it."""
     name, runs = named(row.number).name, row.runs
     end_ns = row.begin_ns + row.busy_ns // runs
-    place = 0, "", runs, row.number, 0, row.launch, row.worker
+    place = 0, "", runs, row.number, 0, row.launch, row.worker, 0, row.asked_ns
     yield Event("kernel", name, row.begin_ns, end_ns, *place)
     if row.waiting_ns:
         yield Event("wait", name, end_ns, end_ns + row.waiting_ns // runs, *place)

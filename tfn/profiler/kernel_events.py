@@ -24,11 +24,12 @@ _KNOWN: dict[str, Sequence[KernelWork]] = {}
 
 def work_of(event: events.Event) -> KernelWork | None:
     """The work of the kernel of an event; None if its program is no longer loaded."""
-    program = events.named(event.number).program()
+    known = events.named(event.number)
+    program = known.program()
     if not isinstance(program, Program) or event.launch < 0:
         return None
     if program.name not in _KNOWN:
-        _KNOWN[program.name] = of_program(program, run.device("cpu").target)
+        _KNOWN[program.name] = of_program(program, known.target or run.device("cpu").target)
         if len(_KNOWN) > MAX_KNOWN:
             del _KNOWN[next(iter(_KNOWN))]
     return _KNOWN[program.name][event.launch]
@@ -38,7 +39,7 @@ def named(listed: Iterable[events.Event]) -> list[events.Event]:
     """The events; those of kernels and of waits get the names of their kernel and function.
 
     Kernels that do exchanges of devices have events of these beside them.  Native code writes a
-    digest for the program.  The function is that of the call around it.
+    digest for the program.  The function is that of the call around it, or that asked for it.
     """
     listed = list(listed)
     calls = [event for event in listed if event.kind == "program"]
@@ -68,6 +69,8 @@ def _collective(kernel: events.Event, moved: Moved) -> events.Event:
 
 
 def _around(event: events.Event, calls: Sequence[events.Event], begins: Sequence[int]) -> str:
-    """The name of the latest call that began before an event, if it has not ended before it."""
-    at = bisect_right(begins, event.begin_ns) - 1
-    return calls[at].name if at >= 0 and event.begin_ns <= calls[at].end_ns else ""
+    """The name of the latest call that began before an event, or before it was asked for, if it
+    had not ended by then."""
+    ns = event.asked_ns or event.begin_ns
+    at = bisect_right(begins, ns) - 1
+    return calls[at].name if at >= 0 and ns <= calls[at].end_ns else ""

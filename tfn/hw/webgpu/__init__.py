@@ -6,6 +6,7 @@ In reading order:
     driver: the package wgpu, the adapter of this process, and its target.
     compiler: texts as they are; a shader is made once its buffers are known.
     memory: buffers of the device.
+    kernel_log: times of launches, for traces.
     queue: dispatches of one command buffer.
     page: a program as data for browsers.
     device: five parts together, and the language.

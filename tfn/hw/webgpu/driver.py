@@ -38,6 +38,9 @@ WIDE = ("shader-f64", "shader-int64")
 TRIPLES = ("webgpu", "webgpu64")
 """The architecture of an adapter without numbers of 64 bits, and of one with them."""
 
+TIMES = "timestamp-query"
+"""The feature by which passes write their times."""
+
 PROBE = """\
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
 @compute @workgroup_size(1) fn main() { x[1] = fma(x[0], x[0], -(x[0] * x[0])); }
@@ -68,6 +71,7 @@ class Driver:
         name: of the adapter, with its backend.
         limits: of the device, by name.
         target: what code is generated for.
+        tick_ns: of the clock by which passes write their times; 0 if they cannot.
     """
 
     wgpu: Any
@@ -75,6 +79,7 @@ class Driver:
     name: str
     limits: dict[str, int]
     target: Target
+    tick_ns: float = 0.0
 
 
 @contextmanager
@@ -121,17 +126,24 @@ def driver(wide: bool) -> Driver:
         if adapter is None:
             raise RuntimeError("no adapter")
         limits = {name: adapter.limits[name] for name in LIMITS}
-        names = [name for name in WIDE if name in adapter.features and wide]
-        device = adapter.request_device_sync(
-            required_limits=limits, required_features=names if len(names) == len(WIDE) else []
-        )
+        wide = wide and set(WIDE) <= set(adapter.features)
+        names = [*(WIDE if wide else ()), *({TIMES} & set(adapter.features))]
+        device = adapter.request_device_sync(required_limits=limits, required_features=names)
     except (RuntimeError, wgpu.GPUError) as error:
         raise DeviceError("no WebGPU adapter opens here", got=str(error), hint=HINT) from None
     info = adapter.info
     name = f"{info['device']} ({info['backend_type']})"
     found = {name: int(device.limits[name]) for name in LIMITS}
     target = target_of(name, found, set(WIDE) <= set(device.features), fuses(wgpu, device))
-    return Driver(wgpu, device, name, found, target)
+    return Driver(wgpu, device, name, found, target, tick_ns(device))
+
+
+def tick_ns(device: Any) -> float:
+    """The nanoseconds of a tick of the adapter's clock; 0 if passes cannot write their times."""
+    if TIMES not in device.features:
+        return 0.0
+    native = import_module("wgpu.backends.wgpu_native").lib
+    return float(native.wgpuQueueGetTimestampPeriod(device.queue._internal))
 
 
 def fuses(wgpu: Any, device: Any) -> bool:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tfn.errors import CompileError
-from tfn.extend import Learn, Program, commands, driven, frozen
+from tfn.extend import Learn, Program, commands, driven, events, frozen
 from tfn.hw.webgpu.binding import Operand, bindings, bound, described
 from tfn.hw.webgpu.driver import Driver, reached
+from tfn.hw.webgpu.kernel_log import KernelLog
 from tfn.hw.webgpu.wgsl import MAX_GROUPS, shared_bytes
 
 UNIFORM_BYTES = 256
@@ -31,10 +32,12 @@ class _Kernel:
     Attributes:
         text: of `wgsl.kernel_text`.
         operands: as the text describes them.
+        launch: its first place among the launches of the program.
     """
 
     text: str
     operands: tuple[Operand | None, ...]
+    launch: int
 
 
 @frozen
@@ -48,6 +51,7 @@ class _Waiting:
         uniforms: the number of groups, and the offsets of operands.
         groups: their number.
         before, after: copies of buffers: from, offset, to, offset, bytes.
+        launch: of its kernel.
     """
 
     pipeline: Any
@@ -57,13 +61,14 @@ class _Waiting:
     groups: int
     before: Sequence[tuple[Any, int, Any, int, int]]
     after: Sequence[tuple[Any, int, Any, int, int]]
+    launch: int
 
 
 class _Launches:
     """Launches that are not submitted yet."""
 
-    def __init__(self, queue: WebGpuQueue, kernels: Mapping[str, _Kernel]) -> None:
-        self.queue, self.kernels = queue, kernels
+    def __init__(self, queue: WebGpuQueue, kernels: Mapping[str, _Kernel], number: int) -> None:
+        self.queue, self.kernels, self.number = queue, kernels, number
         self.waiting: list[_Waiting] = []
 
     def enqueue(self, run: driven.DriverRun, command: commands.Launch) -> None:
@@ -86,8 +91,10 @@ class _Launches:
         uniforms[1] = command.groups
         uniforms[4 : 4 + len(offsets)] = offsets
         pipeline, layout = self.queue.pipeline(kernel.text, tuple(places))
-        found = _Waiting(pipeline, layout, buffers, uniforms, command.groups, before, after)
-        self.waiting.append(found)
+        groups, launch = command.groups, kernel.launch
+        self.waiting.append(
+            _Waiting(pipeline, layout, buffers, uniforms, groups, before, after, launch)
+        )
         if len(self.waiting) == MAX_LAUNCHES:
             self.submit()
 
@@ -130,7 +137,8 @@ class _Launches:
         encoder = device.create_command_encoder()
         work, at = encoder.begin_compute_pass(), 0
         made = dict[tuple[int, ...], Any]()  # most launches bind the arena alone
-        for launch in self.waiting:
+        log = self.queue.log if self.queue.log.running() else None
+        for number, launch in enumerate(self.waiting):
             size = launch.uniforms.nbytes
             key = (id(launch.layout), size, *map(id, launch.buffers))
             if key not in made:
@@ -142,6 +150,9 @@ class _Launches:
                 made[key] = device.create_bind_group(layout=launch.layout, entries=entries)
             if launch.before:
                 work = _copied(encoder, work, launch.before)
+            if log:
+                work.end()
+                work = log.timed(encoder, number)
             work.set_pipeline(launch.pipeline)
             work.set_bind_group(0, made[key], [at])
             at += size
@@ -150,7 +161,10 @@ class _Launches:
             if launch.after:
                 work = _copied(encoder, work, launch.after)
         work.end()
+        times = log and log.resolved(encoder, len(self.waiting))
         device.queue.submit([encoder.finish()])
+        if log:
+            log.add(times, [(self.number, launch.launch) for launch in self.waiting])
         self.waiting = []
 
 
@@ -167,6 +181,7 @@ class WebGpuQueue:
 
     def __init__(self, driver: Driver, memory: driven.DriverMemory) -> None:
         self.driver, self.memory = driver, memory
+        self.log = KernelLog(driver, MAX_LAUNCHES)
         self.lock = threading.RLock()  # a function of the host may call programs itself
         self._pipelines: dict[tuple[str, tuple[int, ...]], tuple[Any, Any]] = {}
         self._layouts: dict[tuple[bool, ...], Any] = {}
@@ -177,10 +192,12 @@ class WebGpuQueue:
     def load(self, program: Program, objects: Mapping[str, bytes]) -> driven.DriverExecutable:
         """The program, with its kernels."""
         texts = {k.name: objects[k.name].decode() for k in program.kernels}
-        kernels = {name: _Kernel(text, described(text)[1]) for name, text in texts.items()}
+        places = {x.kernel.name: i for i, x in reversed([*enumerate(program.launches)])}
+        kernels = {name: _Kernel(x, described(x)[1], places[name]) for name, x in texts.items()}
+        number, known = events.number_of(program.name, lambda: program, self.driver.target)
 
-        def begin() -> tuple[driven.Enqueue, Callable[[], None]]:
-            launches = _Launches(self, kernels)
+        def begin(keep: object = known) -> tuple[driven.Enqueue, Callable[[], None]]:
+            launches = _Launches(self, kernels, number)
             return launches.enqueue, launches.submit
 
         return driven.DriverExecutable(program, self.memory, self.lock, begin)
