@@ -120,7 +120,7 @@ ROOMS = (
     Room("profiler",       ANNEX,      990,  9.9, "costs by named scope and module"),
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
     Room("store",          FRONTEND,    1_599, 10.4, "blocks by content, copies on hosts, repair"),
-    Room("quantize",       ANNEX,      690,  9.9, "as measured"),
+    Room("quantize",       ANNEX,      790,  9.9, "accuracy lost by layer"),
     Room("native runtime", ASSEMBLY, 3_170,  5.7, "memory as waves of an emulated GPU access it"),
 )
 # fmt: on
@@ -182,7 +182,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_879, "core": 52_786, "all": 90_035}
+BOUNDS = {"compiler": 34_879, "core": 52_786, "all": 90_135}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

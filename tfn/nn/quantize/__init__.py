@@ -8,6 +8,7 @@ Files in reading order:
     functions       softmax, layer norm, any function of int8 values by a table
     transformer     attention and the encoder layer of integers
     training        fake quantization with straight-through gradients
+    accuracy        errors by layer, beside the network of floats
 
 A network is trained in floats, calibrated on data, perhaps trained on with fake quantization, and
 converted.  What is converted has no floats, so it gives the same bits on every device.
@@ -51,4 +52,9 @@ from tfn.nn.quantize.transformer import (
 from tfn.nn.quantize.training import (
     fake_quantize as fake_quantize,
     fake_weights as fake_weights,
+)
+from tfn.nn.quantize.accuracy import (
+    Comparison as Comparison,
+    LayerAccuracy as LayerAccuracy,
+    compare as compare,
 )
