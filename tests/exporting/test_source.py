@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.covering import in_turn
+from tests.exporting.building import WARNINGS
+from tests.exporting.test_carry import CASES
+from tests.exporting.test_export import SOURCES
+from tests.exporting.test_figures import CALLS
+from tests.exporting.test_microcontrollers import LAYERS, all_layers
 from tfn.dtypes import BFLOAT16
 from tfn.exporting.source import MANIFEST_LINE_CHARACTERS, constant
 
@@ -41,3 +50,43 @@ def test_it_stands_alone(tmp_path: Path) -> None:
     assert included == ['"f.h"', "<stdint.h>", "<immintrin.h>", "<math.h>"]
     assert max(map(len, re.findall(r'^  "(.*)"', text, re.MULTILINE))) <= MANIFEST_LINE_CHARACTERS
     assert not re.search(r"\b(malloc|memcpy|printf)\(", text.replace("__builtin_memcpy", ""))
+
+
+def exported(name: str, path: Path) -> None:
+    """Export a program that the tests of this folder run, with options as they take them."""
+    kind, _, row = name.partition(" ")
+    if kind == "drawn":
+        source, inputs = SOURCES[int(row)]
+        names: dict[str, Any] = {"xp": tnp}
+        exec(source, names)
+        tfn.export(names["f"], *inputs, path=path)
+    elif kind == "steps":
+        function, state, draw = CASES[row]
+        tfn.export(function, state, draw(), path=path, carry=0, optimize="size")
+    elif kind == "layers":
+        function, inputs = all_layers(int(row))
+        tfn.export(function, *inputs, path=path, optimize="size")
+    else:
+        function, args, embed = CALLS[int(row)]
+        tfn.export(function, *args, path=path, embed=embed, optimize="size")
+
+
+PROGRAMS = [
+    *(f"drawn {i}" for i in range(len(SOURCES))),
+    *(f"steps {case}" for case in CASES),
+    *(f"layers {bits}" for bits in LAYERS),
+    *(f"call {i}" for i in range(len(CALLS))),
+]
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="GCC, with C and C++, is not installed")
+@pytest.mark.parametrize("name", in_turn(3, PROGRAMS))
+def test_programs_are_pedantic_c99_that_links_without_a_library(name: str, tmp_path: Path) -> None:
+    """C++ takes the header; undefined symbols of a shared library are errors."""
+    exported(name, tmp_path / "made.c")
+    link = ["-O1", "-ffreestanding", "-nostdlib", "-shared", "-fPIC", "-Wl,--no-undefined"]
+    c = ["gcc", "-std=c99", "-pedantic", *WARNINGS, *link, "made.c", "-o", "made.so"]
+    cpp = ["g++", "-pedantic", *WARNINGS, "-fsyntax-only", "-x", "c++", "made.h"]
+    for command in (c, cpp):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert not done.returncode, done.stderr[:3000]
