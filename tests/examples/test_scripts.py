@@ -29,6 +29,7 @@ SAYS = {
     "mnist": r"checkpoints are in .+\nmlp: test accuracy [\d.]+%, 2 steps",
     "mnist_in_browser": r"digit\.js: [\d,]+ bytes, test accuracy [\d.]+%",
     "mnist_in_c": r"mnist_in_c: 8 files in .+\n    cc ",
+    "network_in_packages": r"network_in_packages: python and rust in .+",
     "neural_ode": r"checkpoints are in .+\nneural_ode: later years .+ 20 steps",
     "lora": r"lora: [\d,]+ numbers trained, loss [\d.]+ before, [\d.]+ after 3 steps",
     "onnx_finetune": r"onnx_finetune: test accuracy [\d.]+% before, [\d.]+% after, 2 steps",
