@@ -100,7 +100,7 @@ ROOMS = (
     Room("C renderer",     ANNEX,    1_404,  9.4, "copies in place; halves of bytes"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
-    Room("webgpu",         FRONTEND,   906, 11.0, "faults of drivers; shared bindings; traces"),
+    Room("webgpu",         FRONTEND,   908, 11.0, "faults of drivers; shared bindings; traces"),
     Room("amd",            FRONTEND, 2_950, 13.0, "a linker, an emulator of 600 instructions"),
     Room("pack",           ANNEX,    1_730, 10.7, "as measured"),
     Room("distributed",    ANNEX,    3_155,  9.6, "as measured"),

@@ -17,9 +17,9 @@ from tfn.inspect.kernels import KernelWork, of_program
 from tfn.transforms.shard.report import Moved
 
 MAX_KNOWN = 64
-"""Programs whose kernels are kept by name: their graphs are cut into kernels once more for it."""
+"""Programs whose kernels are kept by number: their graphs are cut into kernels once more for it."""
 
-_KNOWN: dict[str, Sequence[KernelWork]] = {}
+_KNOWN: dict[int, Sequence[KernelWork]] = {}
 
 
 def work_of(event: events.Event) -> KernelWork | None:
@@ -28,11 +28,11 @@ def work_of(event: events.Event) -> KernelWork | None:
     program = known.program()
     if not isinstance(program, Program) or event.launch < 0:
         return None
-    if program.name not in _KNOWN:
-        _KNOWN[program.name] = of_program(program, known.target or run.device("cpu").target)
+    if event.number not in _KNOWN:
+        _KNOWN[event.number] = of_program(program, known.target or run.device("cpu").target)
         if len(_KNOWN) > MAX_KNOWN:
             del _KNOWN[next(iter(_KNOWN))]
-    return _KNOWN[program.name][event.launch]
+    return _KNOWN[event.number][event.launch]
 
 
 def named(listed: Iterable[events.Event]) -> list[events.Event]:

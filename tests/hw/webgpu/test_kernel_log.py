@@ -19,7 +19,7 @@ from tfn._support.events import Event
 from tfn.config import config
 from tfn.hw.device import Device
 from tfn.hw.webgpu import driver, kernel_log
-from tfn.hw.webgpu.queue import WebGpuQueue
+from tfn.hw.webgpu.queue import MAX_LAUNCHES, WebGpuQueue
 
 pytestmark = needs_webgpu
 needs_times = pytest.mark.skipif(
@@ -64,7 +64,31 @@ def test_kernels_have_their_names_and_follow_each_other(monkeypatch: pytest.Monk
     assert [kernel.name for kernel in kernels] == ["rows 0 reduce, exp", "rows 1 mul"] * 2
     assert all(kernel.duration_ns > 0 for kernel in kernels)
     assert all(a.end_ns <= b.begin_ns for a, b in itertools.pairwise(kernels))
-    assert all(kernel.asked_ns for kernel in kernels)
+    assert all(0 < kernel.asked_ns <= kernel.begin_ns for kernel in kernels)
+
+
+@needs_times
+def test_more_launches_than_a_command_buffer_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of operands that are copied together, too, in passes of their own."""
+    queue: Any = use(monkeypatch).queue
+    few = queue.driver.limits | {"max-storage-buffers-per-shader-stage": 2}
+    for n, limits in ((3, queue.driver.limits), (4, few)):
+        device = replace(
+            shared(), queue=WebGpuQueue(replace(queue.driver, limits=limits), queue.memory)
+        )
+        monkeypatch.setitem(tfn.eager.registry.DEVICES, "webgpu", device)
+
+        def step(state: Any, _: None) -> Any:
+            x, y = state
+            return (x - (y * y).sum() * 1e-3, y + x.sum() * 1e-3), None
+
+        function = tfn.jit(lambda x, y: tfn.lax.scan(step, (x, y), None, length=140)[0])
+        with tfn.profiler.trace() as block:
+            function(tfn.numpy.ones(n), tfn.numpy.ones(n))
+        assert block.profile is not None
+        kernels = [event for event in block.profile.events if event.kind == "kernel"]
+        assert len({k.asked_ns for k in kernels}) > 1 and len(kernels) > MAX_LAUNCHES
+        assert all(a.end_ns <= b.begin_ns for a, b in itertools.pairwise(kernels))
 
 
 @needs_times
@@ -108,6 +132,6 @@ def test_the_times_of_a_lost_device_are_gone(monkeypatch: pytest.MonkeyPatch) ->
     log = kernel_log.KernelLog(lost, 4)
     assert log.running()
     memory = lost.device.create_buffer(size=16, usage=lost.wgpu.BufferUsage.COPY_SRC)
-    log.add(memory, [(1, 0)])
+    log.add(memory, [(1, 0)], 1)
     lost.device.destroy()
     assert log.rows() == []

@@ -71,9 +71,9 @@ class KernelLog:
         encoder.resolve_query_set(self._queries, 0, 2 * count, memory, 0)
         return memory
 
-    def add(self, memory: Any, launched: Sequence[Launched]) -> None:
-        """Keep the times of launches that were submitted just now."""
-        self._unread.append((memory, launched, time.perf_counter_ns()))
+    def add(self, memory: Any, launched: Sequence[Launched], asked_ns: int) -> None:
+        """Keep the times of launches that were submitted, and when they were."""
+        self._unread.append((memory, launched, asked_ns))
         if len(self._unread) >= MAX_UNREAD:
             self._read()
 

@@ -7,6 +7,7 @@ command buffer is submitted.  The host waits where it has to know a value.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -162,9 +163,10 @@ class _Launches:
                 work = _copied(encoder, work, launch.after)
         work.end()
         times = log and log.resolved(encoder, len(self.waiting))
+        asked_ns = time.perf_counter_ns()
         device.queue.submit([encoder.finish()])
         if log:
-            log.add(times, [(self.number, launch.launch) for launch in self.waiting])
+            log.add(times, [(self.number, launch.launch) for launch in self.waiting], asked_ns)
         self.waiting = []
 
 
