@@ -56,10 +56,10 @@ def exported(name: str, path: Path) -> None:
     """Export a program that the tests of this folder run, with options as they take them."""
     kind, _, row = name.partition(" ")
     if kind == "drawn":
-        source, inputs = SOURCES[int(row)]
+        source, arrays = SOURCES[int(row)]
         names: dict[str, Any] = {"xp": tnp}
         exec(source, names)
-        tfn.export(names["f"], *inputs, path=path)
+        tfn.export(names["f"], *arrays, path=path)
     elif kind == "steps":
         function, state, draw = CASES[row]
         tfn.export(function, state, draw(), path=path, carry=0, optimize="size")
