@@ -265,11 +265,11 @@ def dynamic_slice(w: Writer) -> str:
 def dynamic_update(w: Writer) -> str:
     a = w.value(DTYPES, least=1)
     k = w.value(("int32", "int64"), exact=True, fits=lambda v: v.numbers.size > 0)
-    i = w.axis(a)
+    # A sort is a kernel of its own, so that the update is a copy of what it has written.
+    changes = f"xp.flip({a}[:2])", f"{a}[::-1][:3]", f"xp.sort({a}, axis=0)", f"xp.sort({a}[:2], 0)"
     return (
-        f"lax.dynamic_update_slice_in_dim({a}, xp.flip({a}[:2]), {k}.ravel()[-1], 0)"
-        if i
-        else (f"lax.dynamic_update_slice_in_dim({a}, {a}[::-1][:3], {k}.ravel()[0], 0)")
+        f"lax.dynamic_update_slice_in_dim({a}, {w.one_of(*changes)}, "
+        f"{k}.ravel()[{w.one_of(0, -1)}], 0)"
     )
 
 
