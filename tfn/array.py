@@ -338,7 +338,10 @@ class Array:
 
     def block_until_ready(self) -> Array:
         """This array, when its value has been computed.  Traced values are ready."""
-        return self if self.owner is not None else self.concrete()
+        if self.owner is None:
+            self.concrete()
+            runtime.installed().synchronize()
+        return self
 
     def delete(self) -> None:
         """Give the memory back now; the array cannot be used afterwards."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tfn.eager import registry
 from tfn.errors import DeletedArrayError, TracerArrayConversionError
 from tfn.trace.mesh import AbstractMesh
 
@@ -35,7 +38,22 @@ def test_waiting_gives_the_tree_itself() -> None:
         tfn.block_until_ready(x)
 
 
-def test_a_sharding_over_no_axes_leaves_arrays_where_they_are():
+def test_waiting_is_for_the_programs_of_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that the host steps has taken a program when a call returns, and not run it."""
+    waited: list[int] = []
+    late = SimpleNamespace(queue=SimpleNamespace(synchronize=lambda: waited.append(1)))
+    monkeypatch.setitem(registry.DEVICES, "late", late)
+    x = tnp.ones(3)
+    assert x.block_until_ready() is x and len(waited) == 1
+    assert tfn.block_until_ready(x) is x and len(waited) == 2
+    tfn.block_until_ready({"x": x})
+    tfn.effects_barrier()
+    assert len(waited) == 4
+    tfn.jit(lambda x: x.block_until_ready())(x)
+    assert len(waited) == 4, "nothing runs while a function is traced"
+
+
+def test_a_sharding_over_no_axes_leaves_arrays_where_they_are() -> None:
     """In JAX the type of an array that is nowhere in particular has one."""
     nowhere = tfn.NamedSharding(AbstractMesh((), ()), tfn.P())
     for f in (tfn.device_put, tfn.lax.with_sharding_constraint, tfn.reshard):

@@ -46,3 +46,9 @@ def device(platform: str | None = None) -> Device:
             lower.pipeline.install_cache(KernelCache())
         current = DEVICES[name] = replace(current, target=configured(current.target))
     return current
+
+
+def synchronize() -> None:
+    """Wait until all programs that were started, on any device, have finished."""
+    for opened in (*DEVICES.values(),):
+        opened.queue.synchronize()

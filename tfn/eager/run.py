@@ -37,6 +37,7 @@ from tfn.eager.loading import load as load
 from tfn.eager.loading import place as place
 from tfn.eager.loading import ready as ready
 from tfn.eager.registry import device as device
+from tfn.eager.registry import synchronize as synchronize
 from tfn.errors import OutOfMemoryError, place_of, user_place
 from tfn.hw.buffer import Buffer
 from tfn.hw.device import EntryForm, EntryInput, EntryOutput

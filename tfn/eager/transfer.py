@@ -124,7 +124,7 @@ def effects_barrier() -> None:
     Example:
         >>> effects_barrier()
     """
-    run.device().queue.synchronize()
+    run.synchronize()
 
 
 def block_until_ready(x: object) -> Any:
@@ -136,5 +136,5 @@ def block_until_ready(x: object) -> Any:
     """
     if type(x) is Array:
         return x.block_until_ready()
-    run.device().queue.synchronize()
+    run.synchronize()
     return x

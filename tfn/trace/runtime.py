@@ -98,6 +98,9 @@ class Runtime(Protocol):
     def check_room(self, size_bytes: int) -> None:
         """Raise OutOfMemoryError if there is not enough free memory."""
 
+    def synchronize(self) -> None:
+        """Wait until all programs that were started, on any device, have finished."""
+
     def evaluate(self, uop: UOp) -> Any:
         """The Value of a graph without leaves, now, without compiling anything."""
 
