@@ -73,7 +73,7 @@ class Room(NamedTuple):
 
 # fmt: off
 ROOMS = (
-    Room("face",           COMPILER, 2_682,  9.6, "tfn.extend names what annexes import; Buckets"),
+    Room("face",           COMPILER, 2_685,  9.6, "tfn.extend names what annexes import; Buckets"),
     Room("support",        COMPILER,   817,  8.3, "as measured"),
     Room("trace",          COMPILER, 4_206, 11.5, "axes of ops came here; sets of ops by rows"),
     Room("transforms",     COMPILER, 5_824, 11.0, "batches of NumPy; jit offers buckets"),
@@ -89,7 +89,7 @@ ROOMS = (
     Room("lower/report",   COMPILER, 1_383, 11.7, "as measured"),
     Room("hw",             COMPILER, 1_315,  8.9, "passes over loops; pages of LLVM"),
     Room("hw/cpu",         COMPILER, 1_770,  9.2, "library calls move with their operands"),
-    Room("eager",          COMPILER, 1_495,  9.8, "preludes run once; constants by NumPy"),
+    Room("eager",          COMPILER, 1_499,  9.8, "preludes run once; constants by NumPy"),
     Room("show",           COMPILER,   310, 10.6, "scopes of kernels, for exports too"),
     Room("numpy",          LIBRARY,  7_978, 11.7, "factors of small matrices; NumPy's options"),
     Room("lax",            LIBRARY,  5_453, 11.2, "ragged products; complex order"),
@@ -182,7 +182,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_879, "core": 52_786, "all": 90_135}
+BOUNDS = {"compiler": 34_886, "core": 52_793, "all": 90_142}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.
