@@ -97,7 +97,7 @@ ROOMS = (
     Room("nn",             LIBRARY,  3_142,  9.7, "norms, optimizers, losses, complex activations"),
     Room("sharding",       ANNEX,    4_818, 11.7, "as measured"),
     Room("grids",          ANNEX,    4_870, 11.0, "grids without numbers of 64 bits; one of AMD"),
-    Room("C renderer",     ANNEX,    1_404,  9.4, "copies in place; halves of bytes"),
+    Room("C renderer",     ANNEX,    1_405,  9.4, "copies in place; halves of bytes"),
     Room("dsp",            ANNEX,    1_310,  9.2, "as measured"),
     Room("driven",         ANNEX,      168, 10.0, "what opencl and webgpu had twice; packages"),
     Room("webgpu",         FRONTEND,   908, 11.0, "faults of drivers; shared bindings; traces"),
@@ -112,7 +112,7 @@ ROOMS = (
     Room("science",        FRONTEND, 2_894, 12.5, "fits, roots, equations, curves, filters"),
     Room("experimental",   ANNEX,    3_246, 11.5, "sparse products by loops"),
     Room("buckets",        FRONTEND, 1_112, 12.4, "sizes that change: a rule per op; quotients"),
-    Room("exporting",      ANNEX,    2_803,  9.4, "pages; stacks by graphs; functions of sizes"),
+    Room("exporting",      ANNEX,    2_809,  9.4, "pages; stacks by graphs; functions of sizes"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
     Room("pages",          FRONTEND,   294,  9.7, "pages; loaders of WebAssembly"),
     Room("microcontrollers", FRONTEND, 1_100,  9.6, "figures; states; halves; folders"),
@@ -182,7 +182,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_886, "core": 52_793, "all": 90_142}
+BOUNDS = {"compiler": 34_886, "core": 52_793, "all": 90_149}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

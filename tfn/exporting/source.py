@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -18,6 +19,8 @@ from tfn.lower.codegen.render.c.unit import unit
 
 WORDS_PER_LINE = 12
 MANIFEST_LINE_CHARACTERS = 90
+MAX_STRING_BYTES = 4095
+"""The longest string that every compiler of C99 takes."""
 _BUFFER = re.compile(r"\bbuffers\[(\d+)\]")
 
 
@@ -108,11 +111,9 @@ def _entry(signature: Signature, program: Program, places: Sequence[Field | byte
         if offset is not None
     )
     before = (carry.init(signature) if kept else "") + (COPY if copied else "")
-    quoted = signature.manifest.decode().replace("\\", "\\\\").replace('"', '\\"')
-    lines = "\n".join(f'  "{quoted}"' for quoted in _pieces(quoted))
     return f"""\
 const char {name}_manifest[] =
-{lines};
+{_text(signature.manifest)};
 
 {before}int {signature.entry}({parameters}) {{
   if ({needed}) return {capital}_NULL_POINTER;
@@ -132,6 +133,15 @@ const char {name}_manifest[] =
 {copied}  return {capital}_OK;
 }}
 """
+
+
+def _text(data: bytes) -> str:
+    """A constant of bytes: text that can be read, or numbers where C99 has no string so long."""
+    if len(data) > MAX_STRING_BYTES:
+        numbers = textwrap.fill(", ".join(map(str, (*data, 0))), 96)
+        return f"{{\n{textwrap.indent(numbers, '  ')}\n}}"
+    quoted = data.decode().replace("\\", "\\\\").replace('"', '\\"')
+    return "\n".join(f'  "{piece}"' for piece in _pieces(quoted))
 
 
 def _arena(signature: Signature) -> str:
