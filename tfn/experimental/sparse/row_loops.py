@@ -49,20 +49,35 @@ def _by_loop(shape: Any, data: Any, dense: Any, *parts: Any) -> Any:
 def _derivative(shape: Any, primals: Any, tangents: Any) -> Any:
     """The derivative of the product, by gathers and sums, which have derivatives of their own."""
     data, dense, *parts = primals
-    indices = parts[0]
-    if len(parts) == 2:
-        columns, pointers = parts
-        indices = tnp.stack([rows_of(pointers, len(columns)).astype(columns.dtype), columns], 1)
-
-    def gathered(data: Any, dense: Any) -> Any:
-        return contraction.of_elements(shape, data, indices, dense)
-
+    gathered = _by_gathers(shape, *parts)
     slope = gathered(tangents[0], dense) + gathered(data, tangents[1])
     return _BY_LOOP(shape, *primals), slope
 
 
+def _transpose(shape: Any, ct: Any, data: Any, dense: Any, *parts: Any) -> Any:
+    """The cotangent of the elements or of the dense array, the one of them that is not given."""
+    gathered = _by_gathers(shape, *parts)
+    if dense is None:
+        like = tfn.ShapeDtypeStruct((shape[1], *ct.shape[1:]), ct.dtype)
+        (back,) = tfn.linear_transpose(lambda d: gathered(data, d), like)(ct)
+        return (None, back, *[None] * len(parts))
+    like = tfn.ShapeDtypeStruct((len(parts[0]),), ct.dtype)
+    (back,) = tfn.linear_transpose(lambda d: gathered(d, dense), like)(ct)
+    return (back, None, *[None] * len(parts))
+
+
+def _by_gathers(shape: Any, *parts: Any) -> Any:
+    """The product as a function of the elements and the dense array, without a loop."""
+    indices = parts[0]
+    if len(parts) == 2:
+        columns, pointers = parts
+        indices = tnp.stack([rows_of(pointers, len(columns)).astype(columns.dtype), columns], 1)
+    return lambda data, dense: contraction.of_elements(shape, data, indices, dense)
+
+
 _BY_LOOP = tfn.custom_jvp(_by_loop, nondiff_argnums=(0,))
 _BY_LOOP.defjvp(_derivative)
+_BY_LOOP.deftranspose(_transpose)
 
 
 def _by_rows(data: Any, dense: Any, columns: Any, pointers: Any) -> Any:

@@ -141,8 +141,8 @@ def solve_ivp(
         >>> import tfn.numpy as tnp
         >>> times = tnp.array([0.5, 1.0])
         >>> found = solve_ivp(lambda t, y: -y, (0.0, 1.0), tnp.ones(1), t_eval=times)
-        >>> found.y.round(2).tolist(), bool(found.success)
-        ([[0.61, 0.37]], True)
+        >>> print(found.y.round(2), found.success)
+        [[0.61 0.37]] True
     """
     a_function("solve_ivp", "fun", fun)
     one_of("solve_ivp", "method", method, tuple(METHODS))

@@ -254,7 +254,7 @@ def quad(
     Example:
         >>> import tfn.numpy as tnp
         >>> value, error = quad(lambda x: tnp.exp(-x * x), -tnp.inf, tnp.inf)
-        >>> value.round(4).item()
+        >>> print(value.round(4))
         1.7725
     """
     a_function("quad", "func", func)

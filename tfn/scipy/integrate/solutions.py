@@ -33,7 +33,7 @@ class OdeSolution(NamedTuple):
         >>> import tfn.numpy as tnp
         >>> from tfn.scipy.integrate import solve_ivp
         >>> found = solve_ivp(lambda t, y: -y, (0.0, 2.0), tnp.ones(1), dense_output=True)
-        >>> found.sol(1.0).round(2).tolist()
+        >>> print(found.sol(1.0).round(2))
         [0.37]
     """
 

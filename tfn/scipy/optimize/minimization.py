@@ -122,8 +122,8 @@ def minimize(
         >>> minimize(f, tnp.zeros(2), method="BFGS").x.round(3).tolist()
         [3.0, 3.0]
         >>> even = {"type": "eq", "fun": lambda x: x[0] - 2 * x[1]}
-        >>> minimize(f, tnp.zeros(2), constraints=even).x.round(2).tolist()
-        [3.6, 1.8]
+        >>> print(minimize(f, tnp.zeros(2), constraints=even).x.round(2))
+        [3.6 1.8]
     """
     a_function("minimize", "fun", fun)
     listed = [constraints] if isinstance(constraints, Mapping) else list(constraints)

@@ -419,7 +419,7 @@ def curve_fit(
     """
     a_function("curve_fit", "f", f)
     y = operands.array_of("curve_fit", ydata).reshape(-1)
-    p = floating("curve_fit", p0)
+    p = floating("curve_fit", jnp.asarray(p0))
     deviations = None if sigma is None else jnp.asarray(sigma, p.dtype)
     factor = None
     if deviations is not None and deviations.ndim == 2:

@@ -312,7 +312,7 @@ def brentq(
 
     Example:
         >>> import tfn.numpy as tnp
-        >>> brentq(lambda x: tnp.cos(x) - x, 0.0, 1.0).round(4).item()
+        >>> print(brentq(lambda x: tnp.cos(x) - x, 0.0, 1.0).round(4))
         0.7391
     """
     found = root_scalar(f, args, "brentq", (a, b), xtol=xtol, rtol=rtol, maxiter=maxiter)
@@ -348,7 +348,7 @@ def bisect(
         ArgumentError: where values at the ends, if known, have one sign.
 
     Example:
-        >>> bisect(lambda x: x * x - 2.0, 0.0, 2.0).round(4).item()
+        >>> print(bisect(lambda x: x * x - 2.0, 0.0, 2.0).round(4))
         1.4142
     """
     found = root_scalar(f, args, "bisect", (a, b), xtol=xtol, rtol=rtol, maxiter=maxiter)
@@ -387,7 +387,7 @@ def newton(
         ArgumentError: if `func` is no function.
 
     Example:
-        >>> newton(lambda x: x * x - 2.0, 1.0).round(4).item()
+        >>> print(newton(lambda x: x * x - 2.0, 1.0).round(4))
         1.4142
     """
     method = "newton" if fprime2 is None else "halley"

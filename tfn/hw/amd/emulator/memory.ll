@@ -7,11 +7,21 @@
 ;       place, the lane, the group; 80 its address, 88 the bytes of the access
 ;  128  256 bytes that take what a faulty access would write
 ; An access that is faulty is noted, and goes to these bytes instead: the first fault is kept.
+;
+;   inside          whether bytes lie in an allocation of their space
+;   place           the address of an access of a lane, or of the bytes for faulty ones
+;   neighbours      whether lanes access words that follow each other
+;   wave_load       reads for the lanes of a mask
+;   wave_store      writes for the lanes of a mask
+;   scalar_place    the address of an access of the whole wave
+;   wave_permute    values of lanes by the numbers of others
+;   run_groups      runs the waves of groups of a launch
 
 declare i1 @llvm.vector.reduce.and.v32i1(<32 x i1>)
 declare i32 @llvm.cttz.i32(i32, i1)
 
-; Whether bytes are inside of the window of a space, or of another allocation, which then becomes it.
+; Whether bytes are inside of the window of a space, or of another allocation, which then
+; becomes it.
 define internal i1 @inside(ptr %context, i32 %space, i64 %address, i64 %wide) {
 entry:
   %window = getelementptr {i64, i64}, ptr %context, i32 %space
@@ -62,7 +72,8 @@ no:
 }
 
 ; The place in memory of one lane's access.
-define internal ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %lane, i32 %site) {
+define internal ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %lane,
+    i32 %site) {
 entry:
   %wide = zext i32 %bytes to i64
   ; Words need addresses of words; in the memory of a group accesses of two or four words more.
@@ -116,7 +127,10 @@ entry:
   %one = insertelement <32 x i64> poison, i64 %first, i32 0
   %all = shufflevector <32 x i64> %one, <32 x i64> poison, <32 x i32> zeroinitializer
   %from = sub <32 x i64> %addresses, %all
-  %equal = icmp eq <32 x i64> %from, <i64 0, i64 4, i64 8, i64 12, i64 16, i64 20, i64 24, i64 28, i64 32, i64 36, i64 40, i64 44, i64 48, i64 52, i64 56, i64 60, i64 64, i64 68, i64 72, i64 76, i64 80, i64 84, i64 88, i64 92, i64 96, i64 100, i64 104, i64 108, i64 112, i64 116, i64 120, i64 124>
+  %equal = icmp eq <32 x i64> %from, <i64 0, i64 4, i64 8, i64 12, i64 16, i64 20, i64 24, i64 28,
+      i64 32, i64 36, i64 40, i64 44, i64 48, i64 52, i64 56, i64 60, i64 64, i64 68, i64 72,
+      i64 76, i64 80, i64 84, i64 88, i64 92, i64 96, i64 100, i64 104, i64 108, i64 112, i64 116,
+      i64 120, i64 124>
   %are = call i1 @llvm.vector.reduce.and.v32i1(<32 x i1> %equal)
   br i1 %are, label %inside, label %no
 inside:
@@ -133,7 +147,8 @@ no:
 }
 
 ; Load 1, 2 or 4 n bytes of each lane of the mask into one register or n of them.
-define void @wave_load(ptr %context, i32 %space, ptr %at, i32 %mask, i32 %bytes, ptr %to, i32 %site) {
+define void @wave_load(ptr %context, i32 %space, ptr %at, i32 %mask, i32 %bytes, ptr %to,
+    i32 %site) {
 entry:
   %full = icmp eq i32 %mask, -1
   %is_word = icmp eq i32 %bytes, 4
@@ -195,7 +210,8 @@ direct:
   %direct_at = inttoptr i64 %address to ptr
   br label %at_place
 checked:
-  %checked_at = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i, i32 %site)
+  %checked_at = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i,
+      i32 %site)
   br label %at_place
 at_place:
   %r = phi ptr [ %direct_at, %direct ], [ %checked_at, %checked ]
@@ -231,7 +247,8 @@ exit:
 }
 
 ; Store 1, 2 or 4 n bytes of each lane of the mask, in the order of the lanes.
-define void @wave_store(ptr %context, i32 %space, ptr %at, i32 %mask, i32 %bytes, ptr %of, i32 %site) {
+define void @wave_store(ptr %context, i32 %space, ptr %at, i32 %mask, i32 %bytes, ptr %of,
+    i32 %site) {
 entry:
   %full = icmp eq i32 %mask, -1
   %is_word = icmp eq i32 %bytes, 4
@@ -279,7 +296,8 @@ direct:
   %direct_at = inttoptr i64 %address to ptr
   br label %at_place
 checked:
-  %checked_at = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i, i32 %site)
+  %checked_at = call ptr @place(ptr %context, i32 %space, i64 %address, i32 %bytes, i32 %i,
+      i32 %site)
   br label %at_place
 at_place:
   %r = phi ptr [ %direct_at, %direct ], [ %checked_at, %checked ]
@@ -340,9 +358,11 @@ exit:
   ret void
 }
 
-; Run groups of a grid, one after the other.  The waves of a group take turns: each runs to a barrier,
+; Run groups of a grid, one after the other.  The waves of a group take turns: each runs to a
+; barrier,
 ; and the number of the place where it goes on is the first word of its state; -1 once it has ended.
-define void @run_groups(ptr %context, ptr %wave, ptr %states, i64 %state_bytes, i64 %arguments, i32 %begin, i32 %end, i32 %threads) {
+define void @run_groups(ptr %context, ptr %wave, ptr %states, i64 %state_bytes, i64 %arguments,
+    i32 %begin, i32 %end, i32 %threads) {
 entry:
   %t31 = add i32 %threads, 31
   %waves = lshr i32 %t31, 5
@@ -380,7 +400,8 @@ go:
   %bit = shl i32 1, %left
   %some = sub i32 %bit, 1
   %mask = select i1 %many, i32 -1, i32 %some
-  %next = call i32 %wave(ptr %context, ptr %state, i32 %resume, i64 %arguments, i32 %g, i32 %first, i32 %mask)
+  %next = call i32 %wave(ptr %context, ptr %state, i32 %resume, i64 %arguments, i32 %g,
+      i32 %first, i32 %mask)
   store i32 %next, ptr %state
   %lives = icmp ne i32 %next, -1
   %fault = load i32, ptr %fault_at

@@ -231,16 +231,12 @@ def inlined_text(kernel: Kernel) -> str:
     )
     text = _HIDDEN.sub(r"getelementptr i8, ptr \1, i64 0", text)
     text = compared_first(text)
-    text = _EXTREMES.sub(r"call nsz \1", text)
     text = text.replace("declare ptr @llvm.strip.invariant.group.p0(ptr)\n", "")
     return re.sub(r"\) (#\d+ )?\{", rf"){INLINE}\1{{", text, count=1)
 
 
 _HIDDEN = re.compile(r"call ptr @llvm\.strip\.invariant\.group\.p0\(ptr ([^)]*)\)")
 """Addresses that a kernel hides from LLVM, where it would compute them again for each vector."""
-
-_EXTREMES = re.compile(r"call ([^@]*@llvm\.(maximum|minimum))")
-"""Functions for which any zero will do in place of another, as for NumPy: fewer instructions."""
 
 
 def declared_once(text: str) -> str:
