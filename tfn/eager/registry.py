@@ -50,5 +50,5 @@ def device(platform: str | None = None) -> Device:
 
 def synchronize() -> None:
     """Wait until all programs that were started, on any device, have finished."""
-    for opened in (*DEVICES.values(),):
+    for opened in tuple(DEVICES.values()):  # another thread may open one meanwhile
         opened.queue.synchronize()

@@ -10,7 +10,7 @@ NODES = [
     0.3333333333333333, 0.25, 0.3076923076923077, 0.6512820512820513, 0.6, 0.8571428571428571, 1,
     1, 0.1, 0.2, 0.7777777777777778,
 ]
-"""Of the twelve stages, of the one at the end, and of three for the polynomial."""
+"""Times of the twelve stages, of the one at the end, and of three for the polynomial."""
 
 STAGES = [
     [0.05260015195876773],

@@ -28,7 +28,7 @@ FLAT = 2.2e-9
 """The relative change of the value at which L-BFGS-B stops, if no option says another."""
 
 LARGEST_RADIUS, BISECTIONS = 1000.0, 60
-"""Of the ball of a step, and steps for its damping: more than numbers have digits."""
+"""The largest radius of a step, and bisections for its damping: more than numbers have digits."""
 
 OPTIONS = {"gtol": 1e-5, "norm": jnp.inf, "maxiter": None, "maxls": 30, "maxcor": 10, "ftol": 0.0}
 """The options and their defaults: the norm of the gradient at which to stop, and which norm; steps

@@ -377,7 +377,7 @@ class Writer:
         return Wave(whole, -(-(begin + 4 * len(stored)) // 64) * 64)
 
     def entry(self, resumed: Sequence[int]) -> Iterator[str]:
-        """Where a call begins."""
+        """The block in which a call begins."""
         yield "entry:"
         yield f"  %frame = alloca [{max(self.values.frame, 1)} x i8], align 64"
         for at in range(0, self.values.frame, VECTOR_BYTES):
@@ -410,7 +410,7 @@ class Writer:
         yield "  br label %b0"
 
     def resuming(self, at: int, places: Mapping[Register, int]) -> Iterator[str]:
-        """Where a wave goes on after a barrier."""
+        """The block in which a wave goes on after a barrier."""
         yield f"resume{at}:"
         for register in sorted(self.values.texts[at].needed & places.keys()):
             name = f"%r{at}_{short(register)}"
